@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Lanes, Semaphore } from "./concurrency.ts";
+import { allTogether, Lanes, Semaphore } from "./concurrency.ts";
 
 const FOREVER = new AbortController().signal;
 
@@ -105,4 +105,25 @@ test("lanes abort with the signal of their run", async () => {
   const run = lanes.run(stopping.signal);
   stopping.abort(new Error("stopped"));
   await expect(run).rejects.toThrow("stopped");
+});
+
+test("tasks that run together have their results in order, and the first failure ends the others", async () => {
+  const later = async (): Promise<number> => {
+    await Promise.resolve();
+    return 1;
+  };
+  const [number, text] = await allTogether(FOREVER, [later, async () => "two"]);
+  expect([number, text]).toEqual([1, "two"]);
+  const ended: unknown[] = [];
+  const waiting = (taskSignal: AbortSignal) =>
+    new Promise<void>((_, reject) => {
+      taskSignal.addEventListener("abort", () => {
+        ended.push(taskSignal.reason);
+        reject(taskSignal.reason);
+      });
+    });
+  const failure = new Error("No");
+  const failing = allTogether(FOREVER, [waiting, () => Promise.reject(failure)]);
+  await expect(failing).rejects.toBe(failure);
+  expect(ended).toEqual([failure]);
 });

@@ -27,6 +27,21 @@ export async function runTogether(
   if (failure !== undefined) throw failure.error;
 }
 
+/** The results of tasks that run side by side, as by `runTogether`. */
+export async function allTogether<Results extends readonly unknown[] | readonly []>(
+  signal: AbortSignal,
+  tasks: { readonly [At in keyof Results]: (signal: AbortSignal) => Promise<Results[At]> },
+): Promise<Results> {
+  const results: unknown[] = new Array(tasks.length);
+  await runTogether(
+    signal,
+    tasks.map((task, at) => async (taskSignal) => {
+      results[at] = await task(taskSignal);
+    }),
+  );
+  return results as unknown as Results;
+}
+
 /**
  * Calls `visit` for each item, at most `countMax` at once. Stops handing out items after the first failure, and throws it. What needs
  * no promise need not return one.

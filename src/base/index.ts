@@ -17,7 +17,14 @@ export {
   utf8Encode,
   utf8Slice,
 } from "./bytes.ts";
-export { forEachConcurrent, Lanes, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
+export {
+  allTogether,
+  forEachConcurrent,
+  Lanes,
+  mapAtOnce,
+  runTogether,
+  Semaphore,
+} from "./concurrency.ts";
 export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { JsonElements } from "./json-elements.ts";

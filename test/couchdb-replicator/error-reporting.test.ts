@@ -1,7 +1,7 @@
 /** `couch_replicator_error_reporting_tests`: what an endpoint says wrong, and how the job names it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ProxiedRequest } from "../support/faults/http-proxy.ts";
-import { ATTACHED, count, documents, openPair, type Pair } from "./pair.fixture.ts";
+import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";
 
 let pair: Pair;
 beforeAll(async () => {
@@ -33,6 +33,8 @@ test.each([
 ] as const)("%s: the job ends with that name", async (name, side, path, status, error) => {
   const database = name.replaceAll("_", "-");
   await pair.fill(database, documents(3));
+  // An empty target is not asked what it lacks.
+  await write(pair.there, database, [{ _id: "other" }]);
   pair.reset();
   refuse(side, (request) => path.test(request.path), status);
   const answer = await pair.replicate(database, { use_bulk_get: false });

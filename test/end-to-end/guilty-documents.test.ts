@@ -6,6 +6,7 @@ import {
   documents,
   openPair,
   type Pair,
+  write,
 } from "../couchdb-replicator/pair.fixture.ts";
 import type { Intercept, ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy.ts";
 
@@ -402,6 +403,8 @@ test.concurrent.each(
 
 test.concurrent("a target that fails over what it is asked to lack gets it all the same", async () => {
   await pair.fill("unasked", documents(40));
+  // An empty target is not asked.
+  await write(pair.there, "unasked", [{ _id: "other" }]);
   let askedCount = 0;
   faults.target.set(
     "unasked",

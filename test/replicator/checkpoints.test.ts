@@ -106,9 +106,9 @@ const hurried =
   };
 
 test("a continuous job that is cancelled writes a last checkpoint, from which the same replication goes on", async () => {
-  const questions: string[] = [];
+  const writes: string[] = [];
   const { far, node } = await open(["one"], ({ url, body }, pass) => {
-    if (url.endsWith("/_revs_diff")) questions.push(Buffer.from(body as Uint8Array).toString());
+    if (url.endsWith("/_bulk_docs")) writes.push(Buffer.from(body as Uint8Array).toString());
     return pass();
   });
   node.start();
@@ -124,8 +124,8 @@ test("a continuous job that is cancelled writes a last checkpoint, from which th
   const second = await start(node, { continuous: true });
   expect(second).toBe(first);
   await node.event("replication.copied");
-  const about = (name: string) => questions.filter((question) => question.includes(`"${name}"`));
-  expect([about("one").length, about("two").length]).toEqual([1, 1]);
+  const writesOf = (name: string) => writes.filter((write) => write.includes(`"${name}"`));
+  expect([writesOf("one").length, writesOf("two").length]).toEqual([1, 1]);
 });
 
 test("a target that does not answer holds a cancel up no longer than a last checkpoint may take", async () => {
@@ -332,12 +332,13 @@ test("a target that is made anew while a checkpoint is written does not get it",
   const node: { current?: Node } = {};
   const { far, node: opened } = await open([], async (request, pass) => {
     const { kv, databases } = node.current as Node;
-    // The source gets the checkpoint first, when both sides have said what they are.
-    if (isCheckpoint(request)) {
+    const answer = await pass();
+    // The last answer before both sides get the checkpoint.
+    if (request.url.endsWith("/_ensure_full_commit")) {
       await kv.transact((tx) => databases.remove(tx, "a"));
       await kv.transact((tx) => databases.create(tx, "a"));
     }
-    return pass();
+    return answer;
   });
   node.current = opened;
   await far.ask("PUT /b/one", { body: "{}" });

@@ -177,6 +177,7 @@ test("a one-shot transient job that a server tells to come later is tried again"
     }),
   });
   node.start();
+  await node.createDatabase("b");
   const replication = parseReplication({ source: "http://busy/a", target: "b" });
   const id = await node.replicator.start(replication, USER);
   await node.event("replication.ended", ({ state }) => state === "crashing");

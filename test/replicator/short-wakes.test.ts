@@ -283,6 +283,14 @@ test("a job that comes to look, or is run by an operator, asks both sides", asyn
   await world.until(replicator.commands.retry(node.id, { userName: "joe" }));
   await world.time.run(world.time.nowMs + 60_000);
   expect(count(node.asked, "GET /b/")).toBe(1);
+  // Where it begins is known from the run before.
+  expect(node.asked.slice(0, 5)).toEqual([
+    "GET /a/_changes",
+    "GET /a/",
+    "GET /a/_local/ID",
+    "GET /b/",
+    "GET /b/_local/ID",
+  ]);
   node.asked.splice(0);
   await world.time.run(world.time.nowMs + 5 * 3_600_000);
   expect(count(node.asked, "GET /b/")).toBeGreaterThanOrEqual(1);

@@ -36,3 +36,11 @@ test("asking for nothing changes little", () => {
   choice.record(0, 0, 0);
   expect(choice.isWorthwhile(0)).toBe(true);
 });
+
+test("a request that is known to be in vain is left out from the start", () => {
+  const choice = new AdaptiveChoice(BULK_GET);
+  choice.expectVain(0);
+  expect(choice.isWorthwhile(1)).toBe(false);
+  expect(choice.isGivenUp).toBe(false);
+  expect(choice.isWorthwhile(37_001)).toBe(true);
+});

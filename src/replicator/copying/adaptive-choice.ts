@@ -36,6 +36,12 @@ export class AdaptiveChoice {
     this.#isGivenUp = false;
   }
 
+  /** The request is known to be in vain now. */
+  expectVain(nowMs: number): void {
+    this.#vainRatio = 1;
+    this.#triedAtMs = nowMs;
+  }
+
   /** Whether the latest try was given up. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
@@ -43,8 +49,7 @@ export class AdaptiveChoice {
 
   /** The request is not answered at all: not again for a while. */
   giveUp(nowMs: number): void {
-    this.#vainRatio = 1;
-    this.#triedAtMs = nowMs;
+    this.expectVain(nowMs);
     this.#isGivenUp = true;
   }
 }

@@ -60,6 +60,8 @@ export interface CopierParts {
   readonly copyLimits: CopyLimits;
   /** Whether as many batches are read as others are written, near the servers too; absent: no. */
   readonly readsAhead?: boolean;
+  /** Whether the target is known to have no document; absent: no. */
+  readonly lacksAll?: boolean;
 }
 
 export interface LoneCopierParts extends CopierParts {

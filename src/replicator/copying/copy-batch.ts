@@ -110,6 +110,7 @@ export class BatchCopier {
     this.#observer = observer;
     this.#sourceBlame = Blame.ofSource(source);
     this.#targetBlame = Blame.ofTarget(target);
+    if (parts.lacksAll === true) this.#revisionsDifference.expectVain(runtime.clock.monotonicMs());
     const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
     this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
     this.#connections = new Semaphore(options.httpConnections);

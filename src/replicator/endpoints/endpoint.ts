@@ -25,6 +25,8 @@ export interface EndpointInfo {
   readonly updateSequence: SourceSequence;
   /** Differs when the database was deleted and created again; `"0"` from servers that do not say. */
   readonly instanceStartTime: string;
+  /** Whether it has no document, deleted ones included; false from servers that do not say. */
+  readonly isEmpty: boolean;
 }
 
 /** When the databases of both sides were made, as their `instanceStartTime` says. */

@@ -1,5 +1,5 @@
 /** The two replication logs of a run: found at its start, and written during the run. */
-import { errorCode, type JsonText } from "../../base/index.ts";
+import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
   type Endpoint,
   EndpointError,
@@ -7,8 +7,7 @@ import {
   type SourceSequence,
   type StartTimes,
 } from "../endpoints/endpoint.ts";
-import type { ReplicationId } from "../request/replication-id.ts";
-import type { OwnCheckpointStore } from "./own-checkpoint.ts";
+import type { OwnCheckpoint, OwnCheckpointStore } from "./own-checkpoint.ts";
 import {
   type CommonAncestry,
   commonAncestry,
@@ -21,19 +20,30 @@ interface Side {
   readonly name: "source" | "target";
   readonly endpoint: Endpoint;
   readonly instanceStartTime: string;
+  /** The log that the run began from, until a checkpoint has shown that it is still there; undefined: there was none. */
+  found: FoundLog | undefined;
   /** The revision of the stored log, to write over it. */
   revision: string | undefined;
 }
 
-/** A database, and when it was made. */
-interface OpenSide {
+/** A database as a run finds it: when it was made, and what it remembers of the replication. */
+export interface FoundSide {
   readonly endpoint: Endpoint;
   readonly info: Pick<EndpointInfo, "instanceStartTime">;
+  readonly log: FoundLog | undefined;
 }
 
-interface FoundRecord {
+/** The text of a log, and where it is. */
+export interface FoundLog {
+  /** That of today, or an older one. */
+  readonly id: string;
+  readonly revision: string;
   readonly body: JsonText;
-  readonly revision: string | undefined;
+}
+
+interface WriteOptions {
+  readonly areRead?: boolean;
+  readonly isShort?: boolean;
 }
 
 /** Servers that do not know when a database was made say so; it compares equal to anything (CouchDB 3.5). */
@@ -64,42 +74,22 @@ export class Checkpoints {
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 
-  /** Reads what both sides remember of the replication. */
-  static async find(
-    { source, target }: { readonly source: OpenSide; readonly target: OpenSide },
-    ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+  /** What both sides remember of the replication, and we ourselves (`own-checkpoint.ts`). */
+  static of(
+    baseId: string,
+    { source, target }: { readonly source: FoundSide; readonly target: FoundSide },
+    ownCopy: OwnCheckpoint | undefined,
     own: OwnCheckpointStore,
-    signal: AbortSignal,
-  ): Promise<Checkpoints> {
-    const [targetRecord, sourceRecord] = await findRecords(
-      source.endpoint,
-      target.endpoint,
-      ids,
-      signal,
-    );
-    const sides: Side[] = [
-      {
-        name: "source",
-        endpoint: source.endpoint,
-        instanceStartTime: source.info.instanceStartTime,
-        revision: sourceRecord?.revision,
-      },
-      {
-        name: "target",
-        endpoint: target.endpoint,
-        instanceStartTime: target.info.instanceStartTime,
-        revision: targetRecord?.revision,
-      },
-    ];
-    const targetLog = parseLog(targetRecord);
-    const ownCopy = await own.read();
+  ): Checkpoints {
+    const sides = [openSide("source", source, baseId), openSide("target", target, baseId)];
+    const targetLog = parseLog(target.log);
     // It is of use while both databases are those that it speaks of.
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === targetLog?.session_id &&
       sameStartTime(ownCopy.sourceStartTime, source.info.instanceStartTime);
-    const sourceLog = isCurrent ? ownCopy.log : parseLog(sourceRecord);
-    return new Checkpoints(ids.baseId, sides, sourceLog, targetLog, own);
+    const sourceLog = isCurrent ? ownCopy.log : parseLog(source.log);
+    return new Checkpoints(baseId, sides, sourceLog, targetLog, own);
   }
 
   /** Whether both sides have the log of a run that came as far as `sequence`, and no further. */
@@ -115,19 +105,17 @@ export class Checkpoints {
   }
 
   /**
-   * Makes durable what both sides have, then records it on both, source first. Rejects when a side is not the database any
-   * more that it was at the start: what was copied may be gone. `areRead`: what both sides remember was read since the last document
-   * was written. So they are the databases that they were, and a server that acknowledges nothing that is not durable is not asked.
+   * Makes durable what both sides have, and then records it on both. Rejects when a side is not the database any more that it was
+   * at the start: what was copied may be gone. `areRead`: what both sides remember was read since the last document was written.
+   * `isShort`: the run is so short that a server which acknowledges nothing that is not durable need not be asked for that.
    */
   async write(
     log: ReplicationLog,
     signal: AbortSignal,
-    { areRead = false }: { readonly areRead?: boolean } = {},
+    { areRead = false, isShort = false }: WriteOptions = {},
   ): Promise<void> {
     const startTimes = await Promise.all(
-      this.#sides.map((side) =>
-        areRead && side.endpoint.writesDurably ? side.instanceStartTime : commit(side, signal),
-      ),
+      this.#sides.map((side) => makeDurable(side, { areRead, isShort }, signal)),
     );
     const changed = this.#sides.filter(
       ({ instanceStartTime }, index) => !sameStartTime(instanceStartTime, startTimes[index]),
@@ -140,13 +128,23 @@ export class Checkpoints {
       );
     }
     const body = JSON.stringify(log);
-    for (const side of this.#sides) {
-      try {
-        await this.#writeSide(side, body, signal);
-      } catch (error) {
-        if (side.name !== "source" || !isReadOnly(error)) throw error;
-        await this.#own.write({ log, sourceStartTime: side.instanceStartTime });
-      }
+    const recorded = await Promise.allSettled(
+      this.#sides.map((side) => this.#record(side, log, body, signal)),
+    );
+    for (const outcome of recorded) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  async #record(
+    side: Side,
+    log: ReplicationLog,
+    body: JsonText,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      await this.#writeSide(side, body, signal);
+    } catch (error) {
+      if (side.name !== "source" || !isReadOnly(error)) throw error;
+      await this.#own.write({ log, sourceStartTime: side.instanceStartTime });
     }
   }
 
@@ -170,49 +168,84 @@ export class Checkpoints {
   }
 }
 
-/** What the target remembers, and the source. */
-async function findRecords(
-  source: Endpoint,
-  target: Endpoint,
-  ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
-  signal: AbortSignal,
-): Promise<[target: FoundRecord | undefined, source: FoundRecord | undefined]> {
-  if (ids.olderBaseIds.length === 0) {
-    return Promise.all([findRecord(target, ids, signal), findRecord(source, ids, signal)]);
-  }
-  const atTarget = await findRecord(target, ids, signal);
-  // Without a record on the target nothing is in common, whatever the source knows under older ids.
-  const sourceIds = atTarget === undefined ? { ...ids, olderBaseIds: [] } : ids;
-  return [atTarget, await findRecord(source, sourceIds, signal)];
-}
-
-/** What an endpoint remembers, under the id of today or under an older one: that is written under the new one, so it has no revision here. */
-async function findRecord(
+/** The log that an endpoint has under this id. */
+export async function readLog(
   endpoint: Endpoint,
-  { baseId, olderBaseIds }: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+  id: string,
   signal: AbortSignal,
-): Promise<FoundRecord | undefined> {
-  const current = await endpoint.readLocal(baseId, signal);
-  if (current !== undefined) return current;
-  for (const id of olderBaseIds) {
-    const older = await endpoint.readLocal(id, signal);
-    if (older !== undefined) return { body: older.body, revision: undefined };
-  }
-  return undefined;
+): Promise<FoundLog | undefined> {
+  const stored = await endpoint.readLocal(id, signal);
+  return stored && { id, revision: stored.revision, body: stored.body };
 }
 
-async function commit(side: Side, signal: AbortSignal): Promise<string> {
+/** The log that an endpoint has under one of these ids, the first that there is. */
+export async function readOlderLog(
+  endpoint: Endpoint,
+  ids: readonly string[],
+  signal: AbortSignal,
+): Promise<FoundLog | undefined> {
+  const found = await allTogether(
+    signal,
+    ids.map((id) => (taskSignal: AbortSignal) => readLog(endpoint, id, taskSignal)),
+  );
+  return found.find((log) => log !== undefined);
+}
+
+/** What was found under an older id is written under that of today, so it has no revision there. */
+function openSide(name: Side["name"], { endpoint, info, log }: FoundSide, baseId: string): Side {
+  const { instanceStartTime } = info;
+  const revision = log?.id === baseId ? log.revision : undefined;
+  return { name, endpoint, instanceStartTime, found: log, revision };
+}
+
+/**
+ * Makes durable what the side has; when it was made, as it says then.
+ *
+ * What it is and what it remembers are asked at once. So it may have been made anew in between, and the run have begun where
+ * the former one was: then the log is gone.
+ */
+async function makeDurable(
+  side: Side,
+  { areRead, isShort }: Required<WriteOptions>,
+  signal: AbortSignal,
+): Promise<string> {
+  const { endpoint, name, found, instanceStartTime } = side;
+  const isDurable = isShort && endpoint.writesDurably;
+  if (areRead && isDurable) return instanceStartTime;
+  if (areRead || found === undefined) return commit(side, signal);
+  const [startTime, log] = await allTogether<[string, FoundLog | undefined]>(signal, [
+    async (taskSignal) => (isDurable ? instanceStartTime : commit(side, taskSignal)),
+    (taskSignal) => asCommit(name, readLog(endpoint, found.id, taskSignal), taskSignal),
+  ]);
+  if (log === undefined) {
+    const reason = `The checkpoint is gone from the ${name} database.`;
+    throw new EndpointError("checkpoint_commit_failure", reason);
+  }
+  side.found = undefined;
+  // Another run of the same replication has written one: it tells less of the database.
+  const isOther = log.revision !== found.revision || log.body !== found.body;
+  return isDurable && isOther ? commit(side, signal) : startTime;
+}
+
+function commit({ name, endpoint }: Side, signal: AbortSignal): Promise<string> {
+  return asCommit(name, endpoint.commit(signal), signal);
+}
+
+/** Settles as `asking` does; what fails is a commit. */
+async function asCommit<T>(
+  name: Side["name"],
+  asking: Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
   try {
-    return await side.endpoint.commit(signal);
+    return await asking;
   } catch (error) {
     signal.throwIfAborted();
     if (errorCode(error) !== "REPLICATOR_ENDPOINT_FAILED") throw error;
     const { reason } = error as EndpointError;
-    throw new EndpointError(
-      "checkpoint_commit_failure",
-      `Failure on ${side.name} commit: ${reason}`,
-      { cause: error },
-    );
+    throw new EndpointError("checkpoint_commit_failure", `Failure on ${name} commit: ${reason}`, {
+      cause: error,
+    });
   }
 }
 
@@ -225,8 +258,8 @@ function sameStartTime(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
 
-function parseLog(record: FoundRecord | undefined): ReplicationLog | undefined {
-  return record && parseReplicationLog(record.body);
+function parseLog(log: FoundLog | undefined): ReplicationLog | undefined {
+  return log && parseReplicationLog(log.body);
 }
 
 function sameJson(left: JsonText, right: JsonText): boolean {

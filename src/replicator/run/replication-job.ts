@@ -38,6 +38,7 @@ import {
   type ParkedPlace,
   type ReplicationEnding,
   ReplicationRun,
+  type ReplicationRunParts,
   StopRequest,
 } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
@@ -60,6 +61,11 @@ export interface ReplicationJobParts {
   readonly ownCheckpoints: OwnCheckpoints;
   readonly ids: ReplicationIdContext;
 }
+
+/** Where a run likely begins, and how it ends. */
+type RunPlace = Required<
+  Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
+>;
 
 export class ReplicationJob {
   readonly #parts: ReplicationJobParts;
@@ -142,7 +148,8 @@ export class ReplicationJob {
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
       const paced = isPutOff ? gently(replication) : replication;
-      const ending = await this.#copy(paced, ids, parked, signal);
+      const expectedAt = lastCheckpoint(before, ids);
+      const ending = await this.#copy(paced, ids, { ...parked, expectedAt }, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (error) {
@@ -243,7 +250,7 @@ export class ReplicationJob {
   async #copy(
     replication: Replication,
     ids: ReplicationId,
-    parked: { readonly parkedAt: ParkedPlace | undefined; readonly endsCaughtUp: boolean },
+    place: RunPlace,
     signal: AbortSignal,
   ): Promise<RunEnding> {
     const { runtime, config } = this.#job.parts;
@@ -263,7 +270,7 @@ export class ReplicationJob {
       failures: await this.#openFailures(ids.baseId),
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
-      ...parked,
+      ...place,
       copyLimits: config.copyLimits,
       lag,
     });
@@ -280,25 +287,22 @@ export class ReplicationJob {
           ended.abort(OVER);
         }
       },
-      () => this.#showLife(measured, ended.signal, parked.endsCaughtUp ? UNWATCHED_MS : 0),
+      () => this.#showLife(measured, ended.signal, place.endsCaughtUp ? UNWATCHED_MS : 0),
       () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
       () => this.#followSecurity(run, replication, ended.signal),
-      () => this.#park(run, replication, source, parked.endsCaughtUp, ended.signal),
+      () => this.#park(run, replication, source, place.endsCaughtUp, ended.signal),
       () => this.#keepHours(replication, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
-    if (ending?.kind === "completed" && parked.endsCaughtUp) {
+    if (ending?.kind === "completed" && place.endsCaughtUp) {
       return quietAt(run, run.progress.throughSequence);
     }
     return ending ?? { kind: "stopped" };
   }
 
   /** Where the run begins if a watcher woke it, and whether it ends once it has caught up. */
-  #parked(before: ReplicationJobData): {
-    readonly parkedAt: ParkedPlace | undefined;
-    readonly endsCaughtUp: boolean;
-  } {
+  #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
     const parkedAt = parkedPlace(before);
@@ -442,6 +446,14 @@ export class ReplicationJob {
     const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, connections);
     return this.#places.watch(endpoint, side, address);
   }
+}
+
+/** Where the run before wrote its last checkpoint of this replication, or found it; undefined: there was no such run. */
+function lastCheckpoint(
+  { replicationId, checkpointedSequence }: ReplicationJobData,
+  { id }: ReplicationId,
+): SourceSequence | undefined {
+  return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
 }
 
 /** Where the job was parked that its watcher has woken. One that is still parked has come to look at both databases. */

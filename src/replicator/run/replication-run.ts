@@ -7,6 +7,7 @@
  * with its signal. A requested stop is answered with a last checkpoint.
  */
 import {
+  allTogether,
   errorCode,
   inSpan,
   OperationalError,
@@ -18,7 +19,6 @@ import { BatchCopier } from "../copying/copy-batch.ts";
 import {
   type Endpoint,
   EndpointError,
-  type EndpointInfo,
   type SourceSequence,
   type StartTimes,
 } from "../endpoints/endpoint.ts";
@@ -33,8 +33,10 @@ import type { CopyLimits } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
-import { Checkpoints } from "./checkpoints.ts";
+import { Checkpoints, readLog } from "./checkpoints.ts";
+import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
+import { isMissing, openSides } from "./open-sides.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
@@ -82,6 +84,8 @@ export interface ReplicationRunParts {
   readonly copyLimits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
+  /** Where the last checkpoint was written, as far as the job knows: the run likely begins there. Absent: nobody knows of one. */
+  readonly expectedAt?: SourceSequence;
   /** Where the run before parked the job; absent: it did not, or both sides are to be asked anew. */
   readonly parkedAt?: ParkedPlace | undefined;
   /** A continuous replication ends as well once it has what the source had when it was asked; absent: it goes on. */
@@ -126,7 +130,11 @@ export class ReplicationRun {
   #committed: SourceSequence = 0;
   #begun = false;
   #log: ReplicationLog | undefined;
+  readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
+  /** Where the run likely begins; undefined: nobody knows, or it was found not to. */
+  #expectedAt: SourceSequence | undefined;
+  #isTargetEmpty = false;
   #startTimes: StartTimes | undefined;
   /** What both sides remember; undefined: they have not been asked yet. */
   #checkpoints: Checkpoints | undefined;
@@ -137,6 +145,15 @@ export class ReplicationRun {
     this.#startTimeMs = parts.runtime.clock.nowMs();
     this.#begunAtMs = parts.runtime.clock.monotonicMs();
     this.#lag = parts.lag ?? new LagMeter();
+    const { source, replication, endsCaughtUp = false } = parts;
+    const { continuous, selection, winningRevisionsOnly } = replication;
+    this.#expectedAt = parts.restartAt === undefined ? parts.expectedAt : parts.restartAt.sequence;
+    this.#changes = new EarlyChanges(source, {
+      continuous: continuous && !endsCaughtUp,
+      showsEnd: endsCaughtUp,
+      selection,
+      winningRevisionsOnly,
+    });
   }
 
   /** Whether the common checkpoint is found, so that the progress says something. */
@@ -200,6 +217,8 @@ export class ReplicationRun {
       if (!isStopRequest(error) && !isStopRequest(signal.reason)) throw error;
       if (this.#begun) await this.#lastCheckpoint();
       return { kind: "stopped" };
+    } finally {
+      await this.#changes.giveUp();
     }
     return { kind: "completed", result: this.#result(checkpoints) };
   }
@@ -215,6 +234,7 @@ export class ReplicationRun {
     // A source that may not be written has no checkpoint that would tell whether it is the one that it was.
     if ((await ownCheckpoint.read()) !== undefined) return undefined;
     try {
+      await this.#changes.begin(parkedAt.sequence, signal);
       await this.copySecurity(signal);
       this.#begin(parkedAt.sequence, parkedAt.statistics);
       this.#startTimes = parkedAt.startTimes;
@@ -223,6 +243,7 @@ export class ReplicationRun {
       if (signal.aborted || !isPlaceLost(error)) throw error;
       this.#begun = false;
       this.#checkpoints = undefined;
+      this.#expectedAt = undefined;
       this.#lag.startOver();
       this.#parts.runtime.trace.event("replication.place-lost", {
         source: this.#parts.source.shownUrl,
@@ -233,15 +254,10 @@ export class ReplicationRun {
 
   async #runFromCheckpoints(signal: AbortSignal): Promise<Checkpoints> {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
-    const { sinceSequence } = this.#parts.replication;
-    const { restartAt } = this.#parts;
     const { sequence, history } = found.ancestry;
-    const common = sequence === 0 && sinceSequence !== undefined ? sinceSequence : sequence;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
-    this.#begin(
-      restartAt === undefined ? common : restartAt.sequence,
-      restartAt === undefined ? recordedStatistics(history) : undefined,
-    );
+    const isRestart = this.#parts.restartAt !== undefined;
+    this.#begin(this.#startAfter(sequence), isRestart ? undefined : recordedStatistics(history));
     this.#checkpoints = found;
     this.#startTimes = found.startTimes;
     return this.#copyToEnd(signal);
@@ -268,6 +284,7 @@ export class ReplicationRun {
     const { parkedAt, endsCaughtUp } = this.#parts;
     // Else both were asked already, in vain.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
+    await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const found = await this.#findParked(parkedAt, signal);
     if (found !== undefined) await this.copySecurity(signal);
     return found;
@@ -282,33 +299,49 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<Checkpoints | undefined> {
     const { source, target, ids, ownCheckpoint } = this.#parts;
+    const found = await allTogether(signal, [
+      (taskSignal) => readLog(source, ids.baseId, taskSignal),
+      (taskSignal) => readLog(target, ids.baseId, taskSignal),
+      () => ownCheckpoint.read(),
+    ]).catch((error: unknown) => {
+      if (isMissing(error)) return undefined;
+      throw error;
+    });
+    if (found === undefined) return undefined;
+    const [atSource, atTarget, ownCopy] = found;
     const sides = {
-      source: { endpoint: source, info: { instanceStartTime: startTimes.source } },
-      target: { endpoint: target, info: { instanceStartTime: startTimes.target } },
+      source: { endpoint: source, info: { instanceStartTime: startTimes.source }, log: atSource },
+      target: { endpoint: target, info: { instanceStartTime: startTimes.target }, log: atTarget },
     };
-    const present = { ...ids, olderBaseIds: [] };
-    const found = await Checkpoints.find(sides, present, ownCheckpoint, signal).catch(
-      (error: unknown) => {
-        if (isMissing(error)) return undefined;
-        throw error;
-      },
-    );
-    return found?.isAt(sequence) === true ? found : undefined;
+    const checkpoints = Checkpoints.of(ids.baseId, sides, ownCopy, ownCheckpoint);
+    return checkpoints.isAt(sequence) ? checkpoints : undefined;
   }
 
-  /** Asks both sides what they are, and what they remember of the replication. */
+  /** Asks both sides what they are, and what they remember of the replication; and the source for its changes meanwhile. */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
-    const { source, target, ids, ownCheckpoint } = this.#parts;
-    const sourceInfo = await source.info(signal);
-    const { info, isNew } = await this.#openTarget(signal);
-    const sides = {
-      source: { endpoint: source, info: sourceInfo },
-      target: { endpoint: target, info },
-    };
-    await this.copySecurity(signal);
-    // A database that was just made remembers nothing, under whatever id.
-    const asked = isNew ? { ...ids, olderBaseIds: [] } : ids;
-    return Checkpoints.find(sides, asked, ownCheckpoint, signal);
+    const { source, target, replication, ids, ownCheckpoint } = this.#parts;
+    if (this.#expectedAt !== undefined) await this.#changes.begin(this.#expectedAt, signal);
+    const { checkpoints, isTargetEmpty } = await openSides(
+      {
+        source,
+        target,
+        replication,
+        ids,
+        ownCheckpoint,
+        prepareTarget: (taskSignal) => this.copySecurity(taskSignal),
+        expectNoLog: () => this.#changes.begin(this.#startAfter(0), signal),
+      },
+      signal,
+    );
+    this.#isTargetEmpty = isTargetEmpty;
+    return checkpoints;
+  }
+
+  /** Where the run begins if both sides agree on `common`. */
+  #startAfter(common: SourceSequence): SourceSequence {
+    const { restartAt, replication } = this.#parts;
+    if (restartAt !== undefined) return restartAt.sequence;
+    return common === 0 ? (replication.sinceSequence ?? 0) : common;
   }
 
   /**
@@ -318,24 +351,13 @@ export class ReplicationRun {
   async copySecurity(signal: AbortSignal): Promise<void> {
     const { source, target, replication } = this.#parts;
     if (replication.copiesSecurity !== true) return;
-    const text = await source.security(signal);
-    if (isSameSecurity(text, await target.security(signal))) return;
+    const [wanted, actual] = await allTogether(signal, [
+      (taskSignal) => source.security(taskSignal),
+      (taskSignal) => target.security(taskSignal),
+    ]);
+    if (isSameSecurity(wanted, actual)) return;
     await this.#parts.mayWrite();
-    await target.setSecurity(text, signal);
-  }
-
-  /** A target that exists need not be created, so the account need not have the right to. */
-  async #openTarget(
-    signal: AbortSignal,
-  ): Promise<{ readonly info: EndpointInfo; readonly isNew: boolean }> {
-    const { target, replication } = this.#parts;
-    try {
-      return { info: await target.info(signal), isNew: false };
-    } catch (error) {
-      if (!isMissing(error) || !replication.createTarget) throw error;
-    }
-    await target.create(replication.createTargetParameters, signal);
-    return { info: await target.info(signal), isNew: true };
+    await target.setSecurity(wanted, signal);
   }
 
   #begin(start: SourceSequence, statistics: ReplicationStatistics = this.#statistics): void {
@@ -359,6 +381,8 @@ export class ReplicationRun {
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
+    // A feed that nobody reads for so long would break.
+    await this.#changes.giveUp();
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
   }
@@ -385,25 +409,19 @@ export class ReplicationRun {
 
   /** Has the pipeline copy what the source's feed brings. */
   #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
-    const { runtime, source, replication, endsCaughtUp = false } = this.#parts;
-    const { selection, winningRevisionsOnly } = replication;
-    const request = {
-      since: this.#sequence.through,
-      continuous: replication.continuous && !endsCaughtUp,
-      showsEnd: endsCaughtUp,
-      selection,
-      winningRevisionsOnly,
-    };
+    const { runtime, replication } = this.#parts;
     const { clock } = runtime;
+    const sequence = this.#sequence;
     const pipeline = new ChangesPipeline({
       clock,
       replication,
       batchCopier,
-      sequence: this.#sequence,
+      sequence,
       lag: this.#lag,
     });
     this.#pipeline = pipeline;
-    return pipeline.run((feedSignal) => source.changes(request, feedSignal), signal);
+    const since = sequence.through;
+    return pipeline.run((feedSignal) => this.#changes.after(since, feedSignal), signal);
   }
 
   #openBatchCopier(): BatchCopier {
@@ -418,6 +436,7 @@ export class ReplicationRun {
         omissions,
         copyLimits,
         readsAhead: readsAhead(replication),
+        lacksAll: this.#isTargetEmpty,
       },
       {
         count: (more) => {
@@ -493,7 +512,7 @@ export class ReplicationRun {
     });
     await this.#parts.mayWrite();
     const isShort = runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
-    await checkpoints.write(log, signal, { areRead: !wasAsked && isShort });
+    await checkpoints.write(log, signal, { areRead: !wasAsked, isShort });
     this.#log = log;
     this.#committed = through;
     runtime.trace.event("replication.checkpoint", { source: this.#parts.source.shownUrl });
@@ -535,10 +554,6 @@ export class ReplicationRun {
     }
     return { ...this.#log };
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof EndpointError && error.error === "db_not_found";
 }
 
 /** Whether what a run was refused may be due to databases that are others by now. */

@@ -104,6 +104,7 @@ export class HttpEndpoint implements Endpoint {
     return {
       updateSequence: body.update_seq,
       instanceStartTime: startTimeOf(body.instance_start_time),
+      isEmpty: body.doc_count === 0 && body.doc_del_count === 0,
     };
   }
 

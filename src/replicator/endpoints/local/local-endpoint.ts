@@ -57,7 +57,9 @@ export class LocalEndpoint implements Endpoint {
 
   async info(): Promise<EndpointInfo> {
     const info = await this.#access.read((tx, database) => database.info(tx));
-    return { updateSequence: info.updateSequence, instanceStartTime: info.instanceStartTime };
+    const { updateSequence, instanceStartTime, documentCount, deletedDocumentCount } = info;
+    const isEmpty = documentCount + deletedDocumentCount === 0;
+    return { updateSequence, instanceStartTime, isEmpty };
   }
 
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]> {

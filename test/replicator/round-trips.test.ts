@@ -1,0 +1,236 @@
+/**
+ * What a run asks of its servers, and how many round trips it takes one after the other: in virtual time, in which the servers take
+ * none for their work, so time passes on the way alone.
+ */
+import { expect, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
+import type { Fetch } from "../../src/http-client/index.ts";
+import {
+  MemoryRunFailures,
+  NO_OWN_CHECKPOINT,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+  ReplicationRun,
+  replicationId,
+} from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { responseOf } from "../simulation/network/simulated-network.ts";
+import { SERVER_URL, SimulatedServer } from "../simulation/network/simulated-server.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { ADMIN } from "../support/open-node.ts";
+
+const ROUND_TRIP_MS = 100;
+const IDS = Array.from({ length: 10 }, (_, number) => `doc-${number}`);
+
+interface Asked {
+  /** Each request: `GET /a/_changes`. */
+  readonly requests: readonly string[];
+  /** Round trips, one after the other. */
+  readonly tripCount: number;
+  readonly checkpointedSequence: unknown;
+  readonly docsRead: number;
+}
+
+/** Two databases of a distant server, `a` with ten documents and `b` with none. */
+async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
+  const world = new World("round-trips");
+  const { kv, databases, ...parts } = composeNode(world.openNode());
+  const server = new SimulatedServer({ kv, databases, ...parts });
+  let requests: string[] = [];
+  /** What happens before a request is served, once. */
+  const before = new Map<string, () => Promise<unknown>>();
+  const fetch: Fetch = async (request) => {
+    const { pathname } = new URL(request.url);
+    const shown = `${request.method} ${pathname.replace(/_local\/.*/, "_local/ID")}`;
+    requests.push(shown);
+    await world.time.sleep(ROUND_TRIP_MS / 2, request.signal);
+    const happening = before.get(shown);
+    before.delete(shown);
+    await happening?.();
+    const answer = await server.serve(request);
+    await world.time.sleep(ROUND_TRIP_MS / 2, request.signal);
+    return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
+  };
+  const node = composeNode({ ...world.openNode(), fetch });
+  const create = (name: string) => world.until(kv.transact((tx) => databases.create(tx, name)));
+  const write = (name: string, ids: readonly string[]) =>
+    kv.transact(async (tx) => {
+      const database = await databases.open(tx, name);
+      for (const id of ids) {
+        const edit = { mode: "interactive", parent: undefined, deleted: false } as const;
+        await database.write(tx, { ...edit, id, body: Utf8Text.of("{}"), attachments: [] }, ADMIN);
+      }
+    });
+  const put = (name: string, ids: readonly string[]) => world.until(write(name, ids));
+  await create("a");
+  await create("b");
+  await put("a", IDS);
+  const begin = (members: object, expectedAt?: unknown): ReplicationRun => {
+    const { runtime, endpoints } = node;
+    const { digests } = runtime;
+    const asked = { source: `${SERVER_URL}/a`, target: `${SERVER_URL}/b`, ...members };
+    const replication = parseReplication(asked);
+    const open = (side: "source" | "target") =>
+      endpoints.open(replication[side], replication.options, { userName: null });
+    return new ReplicationRun({
+      runtime,
+      source: open("source"),
+      target: open("target"),
+      replication,
+      ids: replicationId(
+        { digests, serverUuid: "0".repeat(32), hostName: "", port: 0, serverUrl: "" },
+        replication,
+      ),
+      mayWrite: async () => {},
+      failures: new MemoryRunFailures(),
+      ownCheckpoint: NO_OWN_CHECKPOINT,
+      copyLimits: REPLICATOR_CONFIG_DEFAULT.copyLimits,
+      ...(expectedAt === undefined ? {} : { expectedAt }),
+    });
+  };
+  return {
+    world,
+    put,
+    before,
+    /** Deletes a database and makes it anew, with one other document. */
+    async remake(name: string): Promise<void> {
+      await kv.transact((tx) => databases.remove(tx, name));
+      await kv.transact((tx) => databases.create(tx, name));
+      await write(name, ["other"]);
+    },
+    documentCount: (name: string): Promise<number> =>
+      world.until(
+        kv.read(async (tx) => (await (await databases.open(tx, name)).info(tx)).documentCount),
+      ),
+    checkpointCount: (name: string): Promise<number> =>
+      world.until(
+        kv.read(async (tx) => {
+          const { entries } = await (await databases.open(tx, name)).localDocuments(tx);
+          return entries.length;
+        }),
+      ),
+    /** Replicates `a` to `b`. `expectedAt`: where the run is told that it will begin. */
+    async replicate(members: object = {}, expectedAt?: unknown): Promise<Asked> {
+      const run = begin(members, expectedAt);
+      requests = [];
+      const beganMs = world.time.nowMs;
+      const { kind } = await world.until(run.run(new AbortController().signal));
+      expect(kind).toBe("completed");
+      const tripCount = (world.time.nowMs - beganMs) / ROUND_TRIP_MS;
+      const { checkpointedSequence, statistics } = run.progress;
+      return { requests, tripCount, checkpointedSequence, docsRead: statistics.docsRead };
+    },
+  };
+}
+
+const BOTH_SIDES = ["GET /a/", "GET /a/_local/ID", "GET /b/", "GET /b/_local/ID"];
+const CHANGES = "GET /a/_changes";
+const COPIED = ["POST /b/_revs_diff", "POST /a/_bulk_get", "POST /b/_bulk_docs"];
+const COMMITTED = ["POST /a/_ensure_full_commit", "POST /b/_ensure_full_commit"];
+const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
+
+const more = (ids: readonly string[]): readonly string[] => ids.map((id) => `more-${id}`);
+
+test("a run without changes asks both sides at once, then for changes, and nothing else", async () => {
+  const distant = await openDistant();
+  await distant.replicate();
+  const { requests, tripCount } = await distant.replicate();
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES]);
+  expect(tripCount).toBe(2);
+});
+
+test("a run that knows where the one before ended asks for changes at once", async () => {
+  const distant = await openDistant();
+  const { checkpointedSequence } = await distant.replicate();
+  const none = await distant.replicate({}, checkpointedSequence);
+  expect(none.requests).toEqual([CHANGES, ...BOTH_SIDES]);
+  expect(none.tripCount).toBe(1);
+  await distant.put("a", more(IDS));
+  const ten = await distant.replicate({}, checkpointedSequence);
+  expect(ten.requests).toHaveLength(12);
+  expect(ten.tripCount).toBe(6);
+  expect(await distant.documentCount("b")).toBe(20);
+});
+
+test("a run that begins elsewhere than it was told asks for other changes", async () => {
+  const distant = await openDistant();
+  const { checkpointedSequence } = await distant.replicate();
+  await distant.put("a", more(IDS));
+  const { checkpointedSequence: later } = await distant.replicate();
+  await distant.world.until(distant.remake("b"));
+  const { requests } = await distant.replicate({}, later);
+  expect(requests.filter((request) => request === CHANGES)).toHaveLength(2);
+  expect(await distant.documentCount("b")).toBe(21);
+  const again = await distant.replicate({}, checkpointedSequence);
+  expect(again.requests.filter((request) => request === CHANGES)).toHaveLength(2);
+});
+
+test("the first run into an empty database asks neither for old checkpoints nor for what is missing", async () => {
+  const distant = await openDistant();
+  const { requests, tripCount } = await distant.replicate();
+  const [, ...copied] = COPIED;
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...copied, ...COMMITTED, ...RECORDED]);
+  expect(tripCount).toBe(6);
+});
+
+test("the first run into a database with documents asks for old checkpoints and for changes at once", async () => {
+  const distant = await openDistant();
+  await distant.put("b", ["other"]);
+  const { requests, tripCount } = await distant.replicate();
+  const old = Array.from({ length: 3 }, () => "GET /b/_local/ID");
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...old, ...COPIED, ...COMMITTED, ...RECORDED]);
+  expect(tripCount).toBe(7);
+});
+
+test("a target is made while the source is asked for its changes", async () => {
+  const distant = await openDistant();
+  const members = { target: `${SERVER_URL}/c`, create_target: true };
+  const { requests, tripCount } = await distant.replicate(members);
+  expect(requests).toHaveLength(13);
+  expect(requests.slice(4, 7)).toEqual([CHANGES, "PUT /c/", "GET /c/"]);
+  expect(tripCount).toBe(7);
+  expect(await distant.documentCount("c")).toBe(10);
+});
+
+test("a run with ten changes reads the checkpoints again in place of a commit", async () => {
+  const distant = await openDistant();
+  await distant.replicate();
+  await distant.put("a", more(IDS));
+  const { requests, tripCount } = await distant.replicate();
+  const read = ["GET /a/_local/ID", "GET /b/_local/ID"];
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...COPIED, ...read, ...RECORDED]);
+  expect(tripCount).toBe(7);
+});
+
+test("a server that may lose what it acknowledged is asked to make it durable meanwhile", async () => {
+  const distant = await openDistant("CouchDB/2.3.1");
+  await distant.replicate();
+  await distant.put("a", more(IDS));
+  const { requests, tripCount } = await distant.replicate();
+  expect(requests).toHaveLength(14);
+  for (const request of COMMITTED) expect(requests).toContain(request);
+  expect(tripCount).toBe(7);
+});
+
+test.each(
+  ["CouchDB/3.5.0", "CouchDB/2.3.1"].flatMap((server) =>
+    ["a", "b"].map((name) => [name, server] as const),
+  ),
+)(
+  "a database %s of a %s that is made anew between its answers gets no checkpoint",
+  async (name, server) => {
+    const distant = await openDistant(server);
+    await distant.replicate();
+    await distant.put("a", more(IDS));
+    // It has said what it remembers, as the former one, and says what it is as the next one.
+    distant.before.set(`GET /${name}/`, async () => {
+      await distant.world.time.sleep(1);
+      await distant.remake(name);
+    });
+    await expect(distant.replicate()).rejects.toMatchObject({
+      error: "checkpoint_commit_failure",
+      reason: `The checkpoint is gone from the ${name === "a" ? "source" : "target"} database.`,
+    });
+    expect(await distant.checkpointCount(name)).toBe(0);
+  },
+);
