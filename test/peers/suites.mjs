@@ -1,111 +1,39 @@
 /**
- * Runs PouchDB's own tests against a node of ours:
+ * Runs the tests of others against a node of ours:
  *
- *   npm run build && POUCHDB_CHECKOUT=../pouchdb npm run test:peers [-- PART OF A FILE'S NAME …]
+ *   npm run build
+ *   POUCHDB_CHECKOUT=../pouchdb COUCHDB_CHECKOUT=../couchdb npm run test:peers [-- PART OF A FILE'S NAME …]
  *
- * The checkout is one of PouchDB's repository, with its packages installed and its modules built as its own instructions say; nothing
- * of it is part of this project. With `COUCHDB_URL=http://user:password@host:port` the same tests run against that CouchDB as well, and
- * each that passes there and fails here is marked.
+ * Each names a checkout of that project's repository, built as its own instructions say; nothing of them is part of this project. One
+ * that is not named is left out. Those of CouchDB are its tests in Elixir, at the tag 3.5.0. With
+ * `COUCHDB_URL=http://user:password@host:port` the same tests run against that CouchDB as well, and each that passes there and fails
+ * here is marked. For its own tests it has the settings of their `test-config.ini`. `PEERS_VERBOSE=1` prints all that those say.
  *
  * `known-failures.json` names each test that fails, with the reason. The run ends with 1 when another one fails, and when one that is
  * named passes: then the list is to be mended.
  */
-import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { endProcess, openProcess } from "../../bench/load/node-process.mjs";
+import { openCouchdb } from "./couchdb-suites.mjs";
+import { openPouchdb } from "./pouchdb-suites.mjs";
 
-const SUITES = {
-  integration: {
-    folders: ["tests/integration"],
-    /** Hooks for all files. */
-    setup: ["tests/integration/test.setup_global_hooks.js"],
-    environment: {},
-  },
-  find: {
-    folders: ["tests/find/test-suite-1", "tests/find/test-suite-2", "tests/find/test-issues"],
-    setup: ["tests/find/test-suite-1/test.aaa-setup.js"],
-    environment: { PLUGINS: "pouchdb-find", ADAPTERS: "http" },
-  },
-};
-const TEST_FILE = /^test\..*\.js$/;
-/** PouchDB's tests of failures ask a server at this port that does not answer. */
-const DOWN_SERVER_PORT = "3010";
-const TEST_TIMEOUT_MS = "20000";
-/** A failed hook ends the run of a file, which then runs again without the test that failed. So often at most. */
-const RUNS_OF_FILE_MAX = 40;
+const PEERS = { POUCHDB_CHECKOUT: openPouchdb, COUCHDB_CHECKOUT: openCouchdb };
 
-const checkout = process.env.POUCHDB_CHECKOUT;
 const nameParts = process.argv.slice(2);
 const known = JSON.parse(readFileSync(new URL("known-failures.json", import.meta.url), "utf8"));
 
 const print = (line) => process.stdout.write(`${line}\n`);
 
-function filesOf({ folders, setup }) {
-  const all = folders.flatMap((folder) =>
-    readdirSync(join(checkout, folder))
-      .filter((name) => TEST_FILE.test(name))
-      .sort()
-      .map((name) => `${folder}/${name}`),
-  );
-  return all.filter(
-    (file) =>
-      !setup.includes(file) &&
-      (nameParts.length === 0 || nameParts.some((part) => file.includes(part))),
-  );
-}
-
-/** What mocha reports of one run of a file: tests by their whole names, and whether a hook ended it early. */
-function runOnce(file, { setup, environment }, url, left) {
-  const folder = mkdtempSync(join(tmpdir(), "tandem-peers-"));
-  const report = join(folder, "report.json");
-  try {
-    const options = ["--exit", "--timeout", TEST_TIMEOUT_MS, "--reporter", "json"];
-    options.push("--reporter-option", `output=${report}`);
-    options.push("--require", "./tests/integration/node.setup.js");
-    if (left.length > 0) options.push("--invert", "--grep", left.map(escaped).join("|"));
-    spawnSync(process.execPath, ["node_modules/mocha/bin/mocha.js", ...options, ...setup, file], {
-      cwd: checkout,
-      env: { ...process.env, COUCH_HOST: url, SERVER: "couchdb-master", ...environment },
-      stdio: "ignore",
-    });
-    const { passes, failures } = JSON.parse(readFileSync(report, "utf8"));
-    const isHook = ({ fullTitle }) => /"(before|after) (each|all)" hook/.test(fullTitle);
-    return {
-      passed: passes.map(({ fullTitle }) => fullTitle),
-      failed: failures.filter((failure) => !isHook(failure)).map(({ fullTitle }) => fullTitle),
-      isCut: failures.some(isHook),
-    };
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-function escaped(text) {
-  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
-}
-
-function runFile(file, suite, url) {
-  const passed = new Set();
-  const failed = new Set();
-  for (let run = 0; run < RUNS_OF_FILE_MAX; run++) {
-    const before = failed.size;
-    const result = runOnce(file, suite, url, [...failed]);
-    for (const title of result.passed) passed.add(title);
-    for (const title of result.failed) failed.add(title);
-    if (!result.isCut) return { passed, failed };
-    if (failed.size === before) break;
-  }
-  throw new Error(`${file} ends early, whatever is left out`);
-}
-
 /** The names of the tests that pass and that fail. */
-function runSuite(suite, url) {
+function runSuite({ files, runFile }, url) {
   const passed = new Set();
   const failed = new Set();
-  for (const file of filesOf(suite)) {
-    const result = runFile(file, suite, url);
+  const isWanted = (file) =>
+    nameParts.length === 0 || nameParts.some((part) => file.includes(part));
+  for (const file of files.filter(isWanted)) {
+    const result = runFile(file, url);
     for (const title of result.passed) passed.add(title);
     for (const title of result.failed) failed.add(title);
     print(`  ${file}: ${result.passed.size} passed, ${result.failed.size} failed`);
@@ -132,28 +60,35 @@ function judge(name, ours, theirs) {
   return news.length === 0 && mended.length === 0;
 }
 
-if (checkout === undefined) {
-  print("POUCHDB_CHECKOUT names no checkout of PouchDB's repository");
+/** Whether all suites of a peer are as the list says. */
+async function runPeer({ ini, suites, close }) {
+  const directory = mkdtempSync(join(tmpdir(), "tandem-peers-"));
+  const file = join(directory, "tandem.ini");
+  writeFileSync(file, ini ?? "");
+  const node = await openProcess(directory, { flags: ["--config", file] });
+  const { COUCHDB_URL } = process.env;
+  let isAsListed = true;
+  try {
+    for (const suite of suites) {
+      print(suite.name);
+      const ours = runSuite(suite, node.url);
+      const theirs = COUCHDB_URL === undefined ? undefined : runSuite(suite, COUCHDB_URL);
+      isAsListed = judge(suite.name, ours, theirs) && isAsListed;
+    }
+  } finally {
+    close();
+    await endProcess(node);
+    rmSync(directory, { recursive: true });
+  }
+  return isAsListed;
+}
+
+const checkouts = Object.keys(PEERS).filter((name) => process.env[name] !== undefined);
+if (checkouts.length === 0) {
+  print(`${Object.keys(PEERS).join(" or ")} names a checkout of the peer's repository`);
   process.exit(2);
 }
-const directory = mkdtempSync(join(tmpdir(), "tandem-peers-"));
-const downServer = spawn(process.execPath, ["bin/down-server.js", DOWN_SERVER_PORT], {
-  cwd: checkout,
-  stdio: "ignore",
-});
-const node = await openProcess(directory);
-let isAsListed = true;
-try {
-  for (const [name, suite] of Object.entries(SUITES)) {
-    print(name);
-    const ours = runSuite(suite, node.url);
-    const { COUCHDB_URL } = process.env;
-    const theirs = COUCHDB_URL === undefined ? undefined : runSuite(suite, COUCHDB_URL);
-    isAsListed = judge(name, ours, theirs) && isAsListed;
-  }
-} finally {
-  downServer.kill();
-  await endProcess(node);
-  rmSync(directory, { recursive: true });
+for (const name of checkouts) {
+  const isAsListed = await runPeer(PEERS[name](resolve(process.env[name])));
+  if (!isAsListed) process.exitCode = 1;
 }
-process.exitCode = isAsListed ? 0 : 1;

@@ -214,13 +214,15 @@ class Scan {
   ): Promise<Found[]> {
     // Who may not see all documents of a database is shown none by its entry.
     const isCovering = !database.hasReadRule && isCovered(this.#plan.index, this.#query);
-    const isTold = ({ told }: Entry): boolean => isCovering && told !== undefined;
-    const ids = entries.filter((entry) => !isTold(entry)).map(({ id }) => id);
+    const toldBy = ({ told }: Entry): Uint8Array | undefined => (isCovering ? told : undefined);
+    const ids = entries.filter((entry) => toldBy(entry) === undefined).map(({ id }) => id);
     const winners = ids.length === 0 ? [] : await database.winners(tx, ids);
     const documents = new Map(ids.map((id, at) => [id, winners[at]]));
-    const found = entries.map(async ({ id, place, told }): Promise<Found[]> => {
+    const found = entries.map(async (entry): Promise<Found[]> => {
+      const { id, place } = entry;
       const bookmark = { index: index.number, place };
-      if (isCovering && told !== undefined) {
+      const told = toldBy(entry);
+      if (told !== undefined) {
         const values = [[["_id"], JSON.stringify(id)] as const, ...index.tell(told)];
         return [{ bookmark, told: documentOf(values) }];
       }
