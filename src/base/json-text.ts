@@ -169,15 +169,18 @@ export class JsonValue {
     return this.#at(NEXT) > this.#row + ROW_LENGTH || this.length === EMPTY_LENGTH;
   }
 
+  /** Repeated names included; 0 when it is no object. */
+  get memberCount(): number {
+    return this.isObject ? this.#innerCount() : 0;
+  }
+
   /** In order. Throws a SyntaxError when it is no array. */
   elements(): JsonValue[] {
     if (!this.isArray) throw new SyntaxError("The JSON text is not an array");
     const rows = this.#rows;
     const end = this.#at(NEXT);
-    let count = 0;
-    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) count++;
     // A list that grows as needed begins with room for 17, and most have one element.
-    const elements = new Array<JsonValue>(count);
+    const elements = new Array<JsonValue>(this.#innerCount());
     let index = 0;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
       elements[index++] = new JsonValue(this.#whole, rows, row);
@@ -274,6 +277,14 @@ export class JsonValue {
     if (isWhole) return this.bytes;
     if (runEnd > 0) kept = withOne(kept, bytes.subarray(runStart, runEnd));
     return joinMembers(kept ?? []);
+  }
+
+  #innerCount(): number {
+    const rows = this.#rows;
+    const end = this.#at(NEXT);
+    let count = 0;
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) count++;
+    return count;
   }
 
   #at(column: number): number {

@@ -2,9 +2,10 @@
  * Checks whether the functions of a design document's views compile (`couch_mrview:validate`). Here only `filter=_view`
  * runs them.
  */
-import { type JsonText, type JsonValue, randomHex } from "../base/index.ts";
+import { randomHex, type Utf8Text } from "../base/index.ts";
 import { type Refusal, SandboxError } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
+import type { DesignOutline } from "./design-outline.ts";
 
 interface ViewFunction {
   readonly view: string;
@@ -12,9 +13,9 @@ interface ViewFunction {
 }
 
 /** The functions of a well-formed design document that are code: no names of CouchDB's own, and no other language. */
-function* viewFunctions(design: JsonValue): Generator<ViewFunction, void> {
-  const isJavascript = design.member("language")?.isString("javascript") ?? true;
-  const views = design.member("views");
+async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunction, void> {
+  const isJavascript = (await design.member("language"))?.isString("javascript") ?? true;
+  const views = await design.member("views");
   if (!isJavascript || views === undefined) return;
   for (const { name: view, value } of views.eachValue()) {
     if (view === "lib") continue;
@@ -27,17 +28,17 @@ function* viewFunctions(design: JsonValue): Generator<ViewFunction, void> {
 /** What CouchDB says of the first function of a well-formed design document that does not; null when all of them do. */
 export async function compilationFault(
   { runtime, sandbox, timeoutMs }: DesignFunctions,
-  body: JsonText,
-  design: JsonValue,
+  body: Utf8Text,
+  design: DesignOutline,
 ): Promise<Refusal | null> {
   const codeId = `unwritten ${randomHex(runtime.random)}`;
-  for (const { view, kind } of viewFunctions(design)) {
+  for await (const { view, kind } of viewFunctions(design)) {
     const path = ["views", view, kind];
     try {
       // Without a run it is only compiled.
       await sandbox.call({
         codeId,
-        code: body,
+        code: body.text,
         kind: "view",
         path,
         runs: [],

@@ -2,14 +2,8 @@
  * The form of a design document (`couch_mrview:validate`): the types of its members, and values that are impossible. It may be long, so
  * others have their turns meanwhile.
  */
-import {
-  type JsonKind,
-  type JsonValue,
-  type NamedValue,
-  outlineJsonInTurns,
-  type Turns,
-  type Utf8Text,
-} from "../base/index.ts";
+import type { JsonKind, JsonValue, NamedValue, Turns } from "../base/index.ts";
+import type { DesignOutline } from "./design-outline.ts";
 
 /** Of a member by its path of one or two names; `*` stands for every name. CouchDB's list, in its order, which decides what is told first. */
 const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: JsonKind[]])[] = [
@@ -37,25 +31,27 @@ const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: JsonKind[]])[] =
 const BUILT_IN_REDUCE =
   /^_(sum|count|stats|approx_count_distinct|first|last|(top|bottom)_([1-9]\d?|100)$)/;
 
+/** Of views, filters and the like in one design document. CouchDB: has no bound, and makes one index of all views. */
+const FUNCTIONS_MAX = 10_000;
+
 /** Members that are looked at between two looks at the clock. */
 const TURN_MEMBERS = 1_000;
 
-/** The body of a design document, to be looked into as far as the functions of its views. */
-export function outlineDesign(body: Utf8Text, turns: Turns): Promise<JsonValue> {
-  return outlineJsonInTurns(body.bytes, { depthMax: 3 }, turns);
-}
-
-/** CouchDB's sentence for a document, from `outlineDesign`, that is none; undefined for one that can be written. */
+/** CouchDB's sentence for a document that is none; undefined for one that can be written. */
 export async function designDocumentFault(
-  design: JsonValue,
+  design: DesignOutline,
   turns: Turns,
 ): Promise<string | undefined> {
   for (const [path, ...kinds] of MEMBER_KINDS) {
     if (turns.areDue) await turns.give();
+    const [group = "", name] = path.split(".");
+    if (name === "*" && ((await design.member(group))?.memberCount ?? 0) > FUNCTIONS_MAX) {
+      return `\`${group}\` field has more than ${FUNCTIONS_MAX} members`;
+    }
     const failed = await failingPath(design, path, kinds, turns);
     if (failed !== undefined) return typeFault(failed, kinds);
   }
-  return (await viewsFault(design, turns)) ?? optionsFault(design);
+  return (await viewsFault(design, turns)) ?? (await optionsFault(design));
 }
 
 /** The first of the members of an object that is as asked for. */
@@ -78,14 +74,14 @@ function typeFault(path: string, kinds: readonly JsonKind[]): string {
 
 /** The path of the first member that is there and is of none of the kinds. */
 async function failingPath(
-  design: JsonValue,
+  design: DesignOutline,
   path: string,
   kinds: readonly JsonKind[],
   turns: Turns,
 ): Promise<string | undefined> {
   const isBad = ({ kind }: JsonValue): boolean => !kinds.includes(kind);
   const [group = "", name] = path.split(".");
-  const value = design.member(group);
+  const value = await design.member(group);
   if (value === undefined) return undefined;
   if (name === "*") {
     const bad = value.isObject ? await firstMember(value, turns, isBad) : undefined;
@@ -95,10 +91,10 @@ async function failingPath(
   return member !== undefined && isBad(member) ? path : undefined;
 }
 
-async function viewsFault(design: JsonValue, turns: Turns): Promise<string | undefined> {
-  const views = design.member("views");
+async function viewsFault(design: DesignOutline, turns: Turns): Promise<string | undefined> {
+  const views = await design.member("views");
   if (views === undefined) return undefined;
-  const isQuery = design.member("language")?.isString("query") === true;
+  const isQuery = (await design.member("language"))?.isString("query") === true;
   const kinds = { map: isQuery ? "object" : "string", reduce: "string" } as const;
   const firstView = (isAsked: (view: JsonValue) => boolean) =>
     firstMember(views, turns, (view, name) => name !== "lib" && isAsked(view));
@@ -118,7 +114,8 @@ function isUnknownReduce(reduce = ""): boolean {
   return reduce.startsWith("_") && !BUILT_IN_REDUCE.test(reduce);
 }
 
-function optionsFault(design: JsonValue): string | undefined {
-  if (design.member("options")?.member("partitioned")?.text !== "true") return undefined;
+async function optionsFault(design: DesignOutline): Promise<string | undefined> {
+  const options = await design.member("options");
+  if (options?.member("partitioned")?.text !== "true") return undefined;
   return "partitioned option cannot be true in a non-partitioned database.";
 }

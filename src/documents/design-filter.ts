@@ -1,11 +1,11 @@
 /** Filters that are functions of design documents (`couch_changes`, `couch_query_servers`). */
-import { type JsonText, type JsonValue, type Runtime, randomHex, Turns } from "../base/index.ts";
+import { type JsonText, type Runtime, randomHex, Turns } from "../base/index.ts";
 import type { Database, DatabaseInfo } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
-import { outlineDesign } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
+import { DesignOutline } from "./design-outline.ts";
 import type { DocumentFilter } from "./document-filter.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
@@ -60,7 +60,8 @@ export async function openDesignFilter(
   if (document.deleted) throw notFound("deleted");
   const code = renderStoredDocument(document);
   const path = kind === "filter" ? ["filters", name] : ["views", name, "map"];
-  requireMember(await outlineDesign(document.body, new Turns(runtime.clock)), path);
+  const turns = new Turns(runtime.clock);
+  await requireFunction(await DesignOutline.of(document.body.bytes, turns), path);
   const shared =
     kind === "view"
       ? "[]"
@@ -87,12 +88,13 @@ function notFound(reason: string): ProtocolError {
   return new ProtocolError(404, "not_found", reason);
 }
 
-function requireMember(design: JsonValue, path: readonly string[]): void {
-  let value = design;
-  for (const key of path) {
-    const member = value.member(key);
-    if (member === undefined) throw notFound(`missing json key: ${key}`);
-    value = member;
+async function requireFunction(design: DesignOutline, path: readonly string[]): Promise<void> {
+  const [group = "", ...names] = path;
+  let value = await design.member(group);
+  if (value === undefined) throw notFound(`missing json key: ${group}`);
+  for (const name of names) {
+    value = value.member(name);
+    if (value === undefined) throw notFound(`missing json key: ${name}`);
   }
 }
 

@@ -7,7 +7,7 @@
  * again. A verdict holds for these design documents, this security object and this old revision. The writing
  * transaction has read all of them, so each edit was judged against the revision that it replaces.
  */
-import { type JsonText, OperationalError, Turns, type Utf8Text } from "../base/index.ts";
+import { equalBytes, type JsonText, OperationalError, Turns, Utf8Text } from "../base/index.ts";
 import {
   type Attachment,
   type DatabaseHook,
@@ -22,10 +22,16 @@ import {
   type WriteValidation,
 } from "../databases/index.ts";
 import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts";
-import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
+import {
+  formatRevision,
+  parseRevision,
+  type RenderedDocument,
+  renderWireDocument,
+} from "../protocol/index.ts";
 import { compilationFault } from "./design-document-code.ts";
-import { designDocumentFault, outlineDesign } from "./design-document-fault.ts";
+import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
+import { DesignOutline } from "./design-outline.ts";
 import { replicatedRevision } from "./document-edits.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
@@ -87,10 +93,11 @@ type Question = EditQuestion | DesignQuestion;
 /** What validation functions say of an edit. */
 interface EditQuestion {
   readonly kind: "edit";
-  /** With `text`, all that the verdict depends on. */
+  /** With the body, all that the verdict depends on. */
   readonly key: string;
-  /** The new document and the old one, which may be long. */
-  readonly text: JsonText;
+  readonly body: Utf8Text;
+  /** The new document and the old one; made when it is asked. */
+  readonly run: () => JsonText;
   readonly validators: readonly Validator[];
   readonly shared: JsonText;
 }
@@ -100,25 +107,32 @@ interface DesignQuestion {
   readonly kind: "design";
   readonly key: "design";
   /** The verdict depends on nothing else. */
-  readonly text: JsonText;
   readonly body: Utf8Text;
 }
 
-/** What was said of questions. Long texts are compared, and are not part of a key: a key of megabytes is copied and hashed. */
+/** What was said of questions. Bodies are compared, and are not part of a key: a key of megabytes is copied and hashed. */
 class Verdicts {
-  readonly #byKey = new Map<string, { readonly text: JsonText; readonly verdict: Verdict }[]>();
+  readonly #byKey = new Map<string, { readonly body: Utf8Text; readonly verdict: Verdict }[]>();
 
   /** Undefined: nothing yet. */
-  get({ key, text }: Question): Verdict | undefined {
-    return this.#byKey.get(key)?.find((known) => known.text === text)?.verdict;
+  get({ key, body }: Question): Verdict | undefined {
+    return this.#byKey.get(key)?.find((known) => areSame(known.body, body))?.verdict;
   }
 
-  set({ key, text }: Question, verdict: Verdict): void {
+  set({ key, body }: Question, verdict: Verdict): void {
     const known = this.#byKey.get(key) ?? [];
-    known.push({ text, verdict });
+    known.push({ body, verdict });
     this.#byKey.set(key, known);
   }
 }
+
+/** Mostly it is the same body at the next attempt. */
+function areSame(left: Utf8Text, right: Utf8Text): boolean {
+  return left === right || equalBytes(left.bytes, right.bytes);
+}
+
+const LONG_BODY_BYTES = 65_536;
+const UNJUDGED: EditVerdict = { rejected: "unjudged", reason: "There is no verdict yet" };
 
 /** Null: nothing was refused. */
 type Verdict = Refusal | null;
@@ -157,9 +171,8 @@ class DocumentValidation implements WriteValidation {
     edit: DocumentEdit,
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict> {
-    const { body } = edit;
     if (isDesignDocument(edit)) {
-      return this.#verdict(tx, edit, { kind: "design", key: "design", text: body.text, body });
+      return this.#verdict(tx, edit, { kind: "design", key: "design", body: edit.body });
     }
     const validators = this.#validators.get(tx);
     if (Array.isArray(validators) && validators.length === 0) return { edit };
@@ -182,7 +195,8 @@ class DocumentValidation implements WriteValidation {
     if (verdict === undefined) {
       const missing = this.#missing.get(tx) ?? [];
       this.#missing.set(tx, [...missing, question]);
-      return { edit };
+      // The transaction will be tried again: until then megabytes need not be written.
+      return edit.body.length > LONG_BODY_BYTES ? UNJUDGED : { edit };
     }
     return verdict === null ? { edit } : { rejected: verdict.error, reason: verdict.reason };
   }
@@ -223,12 +237,12 @@ class DocumentValidation implements WriteValidation {
     await this.#askValidators(edits);
   }
 
-  async #judgeDesign({ text, body }: DesignQuestion): Promise<Verdict> {
+  async #judgeDesign({ body }: DesignQuestion): Promise<Verdict> {
     const turns = new Turns(this.#functions.runtime.clock);
-    const design = await outlineDesign(body, turns);
+    const design = await DesignOutline.of(body.bytes, turns);
     const reason = await designDocumentFault(design, turns);
     if (reason !== undefined) return { error: "invalid_design_doc", reason };
-    return compilationFault(this.#functions, text, design);
+    return compilationFault(this.#functions, body, design);
   }
 
   /** One design document after the other, each for all documents that none has refused yet. */
@@ -255,7 +269,7 @@ class DocumentValidation implements WriteValidation {
         code,
         kind: "validate",
         path: ["validate_doc_update"],
-        runs: questions.map(({ text }) => text),
+        runs: questions.map(({ run }) => run()),
         shared: questions[0]?.shared ?? "[]",
         timeoutMs,
       });
@@ -313,15 +327,21 @@ async function editQuestion(
   },
 ): Promise<EditQuestion> {
   const old = await oldDocument(tx, database, edit);
-  const oldText = old === undefined ? "null" : renderStoredDocument(old, { revisions: true });
-  const text = `[${newText(edit, old)},${oldText}]`;
   const shownRoles = isAdmin && !roles.includes("_admin") ? ["_admin", ...roles] : roles;
   const user = JSON.stringify({ db: database.name, name: userName, roles: shownRoles });
   const shared = `[${user},${await database.security(tx)}]`;
   const codeIds = validators.map(({ codeId }) => codeId);
-  const key = JSON.stringify([edit.id, old?.revision, codeIds, shared]);
-  return { kind: "edit", key, text, validators, shared };
+  const shown = newDocument(edit, old);
+  const head = renderWireDocument({ ...shown, body: EMPTY_BODY });
+  const key = JSON.stringify([head, old?.revision, codeIds, shared]);
+  const run = (): JsonText => {
+    const oldText = old === undefined ? "null" : renderStoredDocument(old, { revisions: true });
+    return `[${renderWireDocument(shown)},${oldText}]`;
+  };
+  return { kind: "edit", key, body: edit.body, run, validators, shared };
 }
+
+const EMPTY_BODY = Utf8Text.of("{}");
 
 /** The leaf that the edit replaces; a new document, or one that was deleted, has none. */
 async function oldDocument(
@@ -342,10 +362,10 @@ async function oldDocument(
 }
 
 /** As CouchDB shows it: a user's edit with the revision that it replaces, any other with its own. */
-function newText(edit: DocumentEdit, old: Document | undefined): JsonText {
+function newDocument(edit: DocumentEdit, old: Document | undefined): RenderedDocument {
   const stored = new Map(old?.attachments.map((attachment) => [attachment.name, attachment]));
   const revision = edit.mode === "interactive" ? edit.parent : replicatedRevision(edit);
-  return renderWireDocument({
+  return {
     id: edit.id,
     revision,
     deleted: edit.deleted,
@@ -366,7 +386,7 @@ function newText(edit: DocumentEdit, old: Document | undefined): JsonText {
         encodedLength: undefined,
       };
     }),
-  });
+  };
 }
 
 function revisionsOf(

@@ -5,7 +5,7 @@
 import type { JsonText, JsonValue, Turns } from "../base/index.ts";
 import type { HookedDatabase } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import { outlineDesign } from "./design-document-fault.ts";
+import { DesignOutline } from "./design-outline.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
 /** Design documents that are remembered; the one that was read first is forgotten first. */
@@ -26,8 +26,8 @@ export class ValidationCodes {
   ): Promise<JsonText | undefined> {
     if (this.#known.has(codeId)) return this.#known.get(codeId);
     const document = await database.read(tx, id);
-    const design = document && (await outlineDesign(document.body, turns));
-    const isValidator = isTrue(design?.member("validate_doc_update"));
+    const design = document && (await DesignOutline.of(document.body.bytes, turns));
+    const isValidator = isTrue(await design?.member("validate_doc_update"));
     const code = document && isValidator ? renderStoredDocument(document) : undefined;
     this.#remember(codeId, code);
     return code;

@@ -1,5 +1,5 @@
 /** What an index is: read from a design document of the language `query`, as CouchDB writes it, and written into one. */
-import { outlineJson, type Utf8Text } from "../base/index.ts";
+import { outlineJsonInTurns, type Turns, type Utf8Text } from "../base/index.ts";
 import {
   compileSelector,
   fieldPath,
@@ -39,13 +39,18 @@ const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
  * The indexes of a design document, without those that are none; none for one of another language. It may have megabytes: only what may be
  * a definition is parsed.
  */
-export function definitionsOf(design: string, body: Utf8Text): IndexDefinition[] {
-  const outline = outlineJson(body.bytes, { depthMax: 1 });
+export async function definitionsOf(
+  design: string,
+  body: Utf8Text,
+  turns: Turns,
+): Promise<IndexDefinition[]> {
+  const outline = await outlineJsonInTurns(body.bytes, { depthMax: 1 }, turns);
   const views = outline.member("views");
   if (!outline.member("language")?.isString("query") || !views?.isObject) return [];
   const definitions = new Map<string, IndexDefinition | undefined>();
   let viewCount = 0;
-  for (const { name, value } of outlineJson(views.bytes, { depthMax: 1 }).eachValue()) {
+  const opened = await outlineJsonInTurns(views.bytes, { depthMax: 1 }, turns);
+  for (const { name, value } of opened.eachValue()) {
     if (++viewCount > VIEWS_MAX) break;
     const isShort = value.length <= VIEW_BYTES_MAX;
     definitions.set(name, isShort ? definitionOf(design, name, JSON.parse(value.text)) : undefined);

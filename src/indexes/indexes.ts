@@ -42,6 +42,8 @@ import { IndexedDocument } from "./indexed-document.ts";
 const DESIGN_PREFIX = "_design/";
 /** Behind every id of a design document. */
 const DESIGN_END = "_design0";
+/** Of a design document. */
+const LONG_BYTES = 262_144;
 /** Sets that are held ready for the next write. */
 const CACHED_SETS_MAX = 1_000;
 
@@ -175,8 +177,9 @@ export class Indexes {
     const set = await this.#set(tx, database);
     if (set !== undefined) return set.isOutdated;
     if (this.#withoutDefinitions.has(database.uuid)) return false;
+    const turns = new Turns(this.#parts.runtime.clock);
     for await (const { body, id } of designDocuments(tx, database)) {
-      if (definitionsOf(id, body).length > 0) return true;
+      if ((await definitionsOf(id, body, turns)).length > 0) return true;
     }
     if (this.#withoutDefinitions.size >= CACHED_SETS_MAX) this.#withoutDefinitions.clear();
     this.#withoutDefinitions.add(database.uuid);
@@ -302,11 +305,14 @@ export class Indexes {
   ): Promise<void> {
     const registered = (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
     const winners = await database.winners(tx, designs);
-    const wanted = winners.flatMap((winner, index) =>
-      winner === undefined || winner.deleted
-        ? []
-        : definitionsOf(designs[index] as string, winner.body),
-    );
+    const wanted: IndexDefinition[] = [];
+    const turns = new Turns(this.#parts.runtime.clock);
+    for (const [index, winner] of winners.entries()) {
+      if (winner === undefined || winner.deleted) continue;
+      // It may have megabytes, which were written and read in this turn.
+      if (winner.body.length > LONG_BYTES) await turns.give();
+      wanted.push(...(await definitionsOf(designs[index] as string, winner.body, turns)));
+    }
     if (wanted.length === 0 && registered.length === 0) return;
     const version = entryVersion(await this.#openCollation());
     const kept = new Set<number>();

@@ -28,6 +28,7 @@ import type {
   KeyValue,
   RangeOptions,
   ReadTransaction,
+  SetOptions,
   Transaction,
   Value,
   Watch,
@@ -168,10 +169,10 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   // Writes
 
-  set(key: Key, value: Value): void {
+  set(key: Key, value: Value, { isConstant = false }: SetOptions = {}): void {
     this.#checkWrite(key);
     checkValue(value);
-    this.#buffer.set(key, value);
+    this.#buffer.set(key, value, isConstant);
   }
 
   clear(key: Key): void {

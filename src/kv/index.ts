@@ -56,6 +56,7 @@ export type {
   KeyValue,
   RangeOptions,
   ReadTransaction,
+  SetOptions,
   Transaction,
   Value,
   Watch,

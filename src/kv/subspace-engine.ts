@@ -13,6 +13,7 @@ import type {
   KeyValue,
   RangeOptions,
   ReadTransaction,
+  SetOptions,
   Transaction,
   Value,
   Watch,
@@ -161,8 +162,8 @@ class PrefixedTransaction extends PrefixedReads implements Transaction {
     this.#transaction = transaction;
   }
 
-  set(key: Key, value: Value): void {
-    this.#transaction.set(this.bounds.wrap(key), value);
+  set(key: Key, value: Value, options?: SetOptions): void {
+    this.#transaction.set(this.bounds.wrap(key), value, options);
   }
 
   clear(key: Key): void {

@@ -46,9 +46,14 @@ export interface ReadTransaction {
   readVersion(): Promise<bigint>;
 }
 
+export interface SetOptions {
+  /** Nobody changes the bytes of the value any more, so megabytes of them need not be copied. */
+  readonly isConstant?: boolean;
+}
+
 /** Reads and writes. Nothing is visible to others before the commit, and then all of it is. */
 export interface Transaction extends ReadTransaction {
-  set(key: Key, value: Value): void;
+  set(key: Key, value: Value, options?: SetOptions): void;
   clear(key: Key): void;
   clearRange(range: { readonly begin: Key; readonly end: Key }): void;
   /** Adds to a little-endian 64-bit counter without reading it, so that adders never conflict. */

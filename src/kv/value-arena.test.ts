@@ -50,3 +50,11 @@ test("without a pool every copy is one of its own", () => {
   const values = copies(new ValueArena(undefined), 0);
   expect(new Set(values.map(({ buffer }) => buffer)).size).toBe(VALUE_COUNT);
 });
+
+test("what nobody changes is copied only where it outlives its transaction", () => {
+  const value = new Uint8Array(VALUE_BYTES).fill(7);
+  expect(new ValueArena(new SlabPool()).constant(value)).toBe(value);
+  const copy = new ValueArena(undefined).constant(value);
+  expect(copy).toEqual(value);
+  expect(copy.buffer).not.toBe(value.buffer);
+});

@@ -43,6 +43,11 @@ export class ValueArena {
     this.#pool = pool;
   }
 
+  /** What nobody changes is copied only where it outlives the transaction: a row would keep the memory of all that is around it. */
+  constant(value: Value): Value {
+    return this.#pool === undefined ? copyBytes(value) : value;
+  }
+
   /** A copy, for as long as `release` is not called. */
   copy(value: Value): Value {
     const { length } = value;

@@ -51,10 +51,12 @@ export class WriteBuffer {
     return this.#byteCount;
   }
 
-  set(key: Key, value: Value): void {
+  /** `isConstant`: nobody changes the value's bytes. */
+  set(key: Key, value: Value, isConstant = false): void {
     this.#byteCount += key.length + value.length;
     const text = keyText(key);
-    this.#writes.set(text, { kind: "set", key: text, value: this.#arena.copy(value) });
+    const kept = isConstant ? this.#arena.constant(value) : this.#arena.copy(value);
+    this.#writes.set(text, { kind: "set", key: text, value: kept });
   }
 
   clear(key: Key): void {

@@ -113,6 +113,26 @@ describe("refused is", () => {
     }
   });
 
+  test.each([
+    [
+      "views",
+      (count: number) =>
+        `"language":"query","views":{${list(count, (at) => `"${at}":{"map":{}}`)}}`,
+    ],
+    ["filters", (count: number) => `"filters":{${list(count, (at) => `"${at}":""`)}}`],
+  ])("a design document with more functions than it may have: %s", async (group, membersOf) => {
+    const put = (count: number) =>
+      api.ask("PUT /films/_design/a", { body: `{${membersOf(count)}}`, headers });
+    expect(await put(10_001)).toMatchObject({
+      status: 400,
+      json: {
+        error: "invalid_design_doc",
+        reason: `\`${group}\` field has more than 10000 members`,
+      },
+    });
+    expect((await put(10_000)).status).toBe(201);
+  });
+
   test("a document that has more values than fit into the store, before the rest is looked at", async () => {
     const body = `[${"1,".repeat(5_300_000)}, and what is no JSON`;
     expect(await api.ask("PUT /films/a", { body, headers })).toMatchObject(TOO_LARGE);
@@ -135,7 +155,7 @@ describe("others have their turns while", () => {
 
   test.each([
     ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
-    ["filters", `{"filters":{${list(20_000, (at) => `"${at}":""`)}}}`],
+    ["filters", `{"filters":{${list(9_000, (at) => `"${at}":""`)}}}`],
     ["views", `{"language":"query","views":{${list(9_000, (at) => `"${at}":{"map":{}}`)}}}`],
   ])("a design document is looked through once more: %s", async (_, body) => {
     await api.ask("PUT /films/a", { body, headers });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { SECURITY_ADMIN_ONLY } from "../../src/databases/index.ts";
+import type { Engine } from "../../src/kv/index.ts";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
@@ -229,4 +230,34 @@ describe("validate_doc_update", () => {
     await Promise.all(Array.from({ length: 5 }, count));
     expect((await ask("GET /films/x")).json.n).toBe(6);
   });
+});
+
+test.each([
+  ["a design document", "PUT /films/_design/a"],
+  ["a document that is validated", "PUT /films/a"],
+])("%s of megabytes is written once, when its verdict is there", async (_, request) => {
+  let setBytes = 0;
+  const counting = (engine: Engine): Engine => {
+    const begin = engine.begin.bind(engine);
+    engine.begin = (attempt) => {
+      const begun = begin(attempt);
+      const { transaction } = begun;
+      const set = transaction.set.bind(transaction);
+      transaction.set = (key, value, options) => {
+        setBytes += value.length;
+        set(key, value, options);
+      };
+      return begun;
+    };
+    return engine;
+  };
+  const { ask } = await openValidated(() => openFilms({ wrapEngine: counting }));
+  const body = { text: "x".repeat(1_000_000) };
+  setBytes = 0;
+  const { status, json } = await ask(request, { body });
+  expect(status).toBe(201);
+  expect(setBytes).toBeGreaterThan(1_000_000);
+  expect(setBytes).toBeLessThan(1_010_000);
+  const path = request.replace("PUT", "GET");
+  expect((await ask(path)).json).toEqual({ _id: json.id, _rev: json.rev, ...body });
 });

@@ -4,6 +4,7 @@ import type { Transaction } from "../../kv/index.ts";
 import type { Attachment, DocumentEdit } from "../document.ts";
 import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
+import { ofChunk } from "../records/chunks.ts";
 import { encodeContentId } from "../records/content-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
@@ -14,7 +15,7 @@ export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
 export interface NewLeaf {
   readonly edit: DocumentEdit;
-  /** That of the edit, in UTF-8; copied at once. */
+  /** That of the edit, in UTF-8; not to be changed. */
   readonly body: Uint8Array;
   readonly revision: RevisionParts;
   readonly attachments: readonly Attachment[];
@@ -42,7 +43,8 @@ export class LeafWriter {
     }
     const bodyChunks = encodeBody(body, this.#sealOf(edit.id, revision));
     for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
-      tx.set(this.#keys.body(edit.id, revision, chunk), bodyChunks[chunk] as Uint8Array);
+      const key = this.#keys.body(edit.id, revision, chunk);
+      tx.set(key, bodyChunks[chunk] as Uint8Array, ofChunk(chunk));
     }
     const listChunks = attachments.length === 0 ? NO_CHUNKS : encodeAttachmentList(attachments);
     for (let chunk = 0; chunk < listChunks.length; chunk++) {

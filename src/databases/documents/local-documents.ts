@@ -9,6 +9,7 @@ import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { DocumentEdit, LocalDocument, Revision, WriteOutcome } from "../document.ts";
 import { checkDocumentId, LOCAL_PREFIX, rangeBound } from "../names.ts";
 import { chunkCountOf, decodeLocal, encodeLocal } from "../records/body-record.ts";
+import { ofChunk } from "../records/chunks.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { readRest } from "./document-reader.ts";
 
@@ -50,7 +51,7 @@ export class LocalDocuments {
     const revisionNumber = revisionNumberOf(parent) + 1;
     tx.clearRange(this.#keys.localChunks(id));
     for (const [chunk, bytes] of encodeLocal({ revisionNumber, body: body.bytes }).entries()) {
-      tx.set(this.#keys.local(id, chunk), bytes);
+      tx.set(this.#keys.local(id, chunk), bytes, ofChunk(chunk));
     }
     return { kind: "written", id, revision: `0-${revisionNumber}` };
   }

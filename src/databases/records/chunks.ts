@@ -1,5 +1,6 @@
 /** Values larger than the store's limit, cut into chunks: each under its own key, all but the last of the same size. */
 import { concatBytes } from "../../base/index.ts";
+import type { SetOptions } from "../../kv/index.ts";
 import type { RecordWriter } from "./record-bytes.ts";
 
 /** Below the store's 100,000 bytes for a value, with room for what may precede a chunk one day. */
@@ -24,6 +25,13 @@ export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[]
   }
   return chunks;
 }
+
+/** How a transaction sets such a chunk, of bytes that do not change. */
+export function ofChunk(chunk: number): SetOptions | undefined {
+  return chunk === 0 ? undefined : CONSTANT;
+}
+
+const CONSTANT: SetOptions = { isConstant: true };
 
 export function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
   return chunks.length === 1 ? (chunks[0] as Uint8Array) : concatBytes(chunks);
