@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import {
+  FAR_BOUNDS,
   type Option,
   parseReplication,
   REPLICATION_OPTIONS,
@@ -89,19 +90,23 @@ test("a policy that there is not is refused with those that there are", () => {
   );
 });
 
-test("who says how many copiers there are has no more of them far away, unless that is said too", () => {
-  const bound = (members: object, value?: string): number =>
-    parseReplication(
-      { ...BODY, ...members },
-      value === undefined ? undefined : configured("worker_processes", value),
-    ).options.workerProcessesMax;
-  expect(bound({})).toBe(REPLICATION_OPTIONS.workerProcessesMax.default);
-  expect(bound({ worker_processes: 4 })).toBe(4);
-  expect(bound({ worker_processes: null })).toBe(REPLICATION_OPTIONS.workerProcessesMax.default);
-  expect(bound({ worker_processes: 8, worker_processes_max: 16 })).toBe(16);
-  expect(bound({}, "6")).toBe(6);
-  expect(bound({ worker_processes_max: 16 }, "6")).toBe(16);
-});
+test.each(FAR_BOUNDS)(
+  "who says $of has no more of them far away, unless $bound is said too",
+  ({ of, bound }) => {
+    const [number, most] = [REPLICATION_OPTIONS[of], REPLICATION_OPTIONS[bound]];
+    const boundOf = (members: object, value?: string): number =>
+      parseReplication(
+        { ...BODY, ...members },
+        value === undefined ? undefined : configured(number.name, value),
+      ).options[bound];
+    expect(boundOf({})).toBe(most.default);
+    expect(boundOf({ [number.name]: 4 })).toBe(4);
+    expect(boundOf({ [number.name]: null })).toBe(most.default);
+    expect(boundOf({ [number.name]: 8, [most.name]: 16 })).toBe(16);
+    expect(boundOf({}, "6")).toBe(6);
+    expect(boundOf({ [most.name]: 16 }, "6")).toBe(16);
+  },
+);
 
 test("a weight is 1 to 1000, and no setting", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);

@@ -125,6 +125,7 @@ export type { ReplicationIdContext } from "./request/replication-id.ts";
 export { replicationId } from "./request/replication-id.ts";
 export type { Option, ReplicationOptions } from "./request/replication-options.ts";
 export {
+  FAR_BOUNDS,
   REPLICATION_OPTIONS,
   REPLICATION_OPTIONS_DEFAULT,
   WEIGHT,

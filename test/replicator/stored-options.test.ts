@@ -1,6 +1,7 @@
 /** Options of jobs that another version stored. */
 import { afterEach, expect, test } from "vitest";
 import {
+  FAR_BOUNDS,
   parseReplication,
   REPLICATION_OPTIONS,
   REPLICATOR_CONFIG_DEFAULT,
@@ -53,18 +54,20 @@ test("a job that was stored before there were policies passes over what does not
   expect(data?.statistics.docWriteFailures).toBe(1);
 });
 
-test.each([
-  [REPLICATION_OPTIONS.workerProcesses.default, REPLICATION_OPTIONS.workerProcessesMax.default],
-  [2, 2],
-])(
-  "of a job that was stored with %d copiers before there was a bound, there are at most %d",
-  async (workerProcesses, bound) => {
-    const { node, id } = await openWithJob({}, ({ workerProcessesMax: _, ...older }) => ({
+test.each(
+  FAR_BOUNDS.flatMap(({ of, bound }) => [
+    [of, REPLICATION_OPTIONS[of].default, bound, REPLICATION_OPTIONS[bound].default] as const,
+    [of, 2, bound, 2] as const,
+  ]),
+)(
+  "of a job that was stored with %s of %d before there was a bound, %s is %d",
+  async (of, count, bound, most) => {
+    const { node, id } = await openWithJob({}, ({ [bound]: _, ...older }) => ({
       ...older,
-      workerProcesses,
+      [of]: count,
     }));
     await node.event("replication.ended");
     const { data } = (await node.replicator.find(id)) ?? {};
-    expect(data?.replication?.options.workerProcessesMax).toBe(bound);
+    expect(data?.replication?.options[bound]).toBe(most);
   },
 );

@@ -28,7 +28,7 @@ test.each([100, 300])("small documents go four fifths as fast %d ms away", async
     steadyRate(far, SMALL.from, SMALL.until) / steadyRate(near, SMALL.from, SMALL.until);
   expect(ratio).toBeGreaterThan(0.8);
   expect(far.servers.heldBytesMax).toBeLessThan(HELD_BYTES_MAX);
-  expect(near.servers.underWayMax).toEqual({ _bulk_get: 4, _bulk_docs: 4 });
+  expect(near.servers.underWayMax).toMatchObject({ _bulk_get: 4, _bulk_docs: 4 });
 });
 
 test.each([100, 300])(
@@ -64,6 +64,30 @@ test.each([100, 300])(
     expect(far.servers.writtenCount).toBe(4000);
     expect(steadyRate(far, 1000, 3500) / steadyRate(near, 1000, 3500)).toBeGreaterThan(0.8);
     expect(far.servers.heldBytesMax).toBeLessThan(HELD_BYTES_MAX * 1.1);
+  },
+);
+
+/** Documents whose attachments are too large for texts, by their size and number. */
+const LARGE = [
+  [200, 2400],
+  [1024, 600],
+] as const;
+
+test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count] as const)))(
+  "documents with %d KiB of attachments go four fifths as fast %d ms away",
+  async (kib, roundTripMs, count) => {
+    const attachmentBytes = kib * 1024;
+    const copy = (ms: number) =>
+      replicateFar({ roundTripMs: ms, bodyBytes: 500, attachmentBytes, changeCount: () => count });
+    const near = await copy(NEAR_MS);
+    const far = await copy(roundTripMs);
+    expect(far.servers.writtenCount).toBe(count);
+    const [from, until] = [count / 4, count * 0.9];
+    expect(steadyRate(far, from, until) / steadyRate(near, from, until)).toBeGreaterThan(0.8);
+    expect(near.servers.underWayMax).toMatchObject({ read: 20, write: 20 });
+    expect(far.servers.underWayMax.read).toBeLessThanOrEqual(128);
+    // They pass through, and are not held.
+    expect(far.servers.heldBytesMax).toBeLessThan(4 * MEBIBYTE);
   },
 );
 
@@ -103,6 +127,47 @@ test("a target that becomes slow has no more requests at once than a near one, a
   expect(most(slowUntilMs + 3000, Number.POSITIVE_INFINITY)).toBeGreaterThan(12);
 }, 600_000);
 
+test("servers that become slow have no more documents alone at once than near ones", async () => {
+  const slowFromMs = 6000;
+  const most = { before: 0, after: 0 };
+  const far = await replicateFar({
+    roundTripMs: 300,
+    bodyBytes: 500,
+    attachmentBytes: 200 * 1024,
+    changeCount: () => 1600,
+    slownessAt: (nowMs) => (nowMs > slowFromMs ? 20 : 1),
+    onRead: (count, atMs) => {
+      if (atMs < slowFromMs) most.before = Math.max(most.before, count);
+      else if (atMs > slowFromMs + 30_000) most.after = Math.max(most.after, count);
+    },
+  });
+  expect(far.servers.writtenCount).toBe(1600);
+  expect(most.before).toBeGreaterThan(60);
+  // Twenty in work, and those that are on their way at eleven a second.
+  expect(most.after).toBeLessThanOrEqual(28);
+});
+
+test("no more documents travel alone at once than a user says", async () => {
+  for (const [members, least, most] of [
+    [{ http_connections: 3 }, 3, 3],
+    [{ http_connections: 3, http_connections_max: 9 }, 4, 9],
+  ] as const) {
+    const { servers } = await replicateFar(
+      {
+        roundTripMs: 300,
+        bodyBytes: 500,
+        attachmentBytes: 200 * 1024,
+        changeCount: () => 100,
+      },
+      members,
+    );
+    for (const count of [servers.underWayMax.read, servers.underWayMax.write]) {
+      expect(count).toBeGreaterThanOrEqual(least);
+      expect(count).toBeLessThanOrEqual(most);
+    }
+  }
+});
+
 test("there are never more copiers than a user says", async () => {
   for (const members of [
     { worker_processes: 2 },
@@ -112,6 +177,6 @@ test("there are never more copiers than a user says", async () => {
       { roundTripMs: 300, bodyBytes: 500, changeCount: () => 10_000 },
       members,
     );
-    expect(far.servers.underWayMax).toEqual({ _bulk_get: 2, _bulk_docs: 2 });
+    expect(far.servers.underWayMax).toMatchObject({ _bulk_get: 2, _bulk_docs: 2 });
   }
 });

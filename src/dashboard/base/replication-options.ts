@@ -70,7 +70,17 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
     default: 20,
     min: 1,
     unit: "requests",
-    meaning: "most concurrent requests of a job for documents that travel alone",
+    meaning:
+      "documents of a job that travel alone at the same time, each with a request to either side",
+  },
+  {
+    name: "http_connections_max",
+    kind: "integer",
+    default: 128,
+    min: 1,
+    unit: "requests",
+    meaning:
+      "most documents that travel alone at the same time while a server is far away; where `http_connections` is given and this is not, there are never more than that",
   },
   {
     name: "connection_timeout",

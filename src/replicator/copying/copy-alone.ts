@@ -73,6 +73,7 @@ export interface LoneCopierParts extends CopierParts {
 interface Journey {
   readonly request: RevisionRequest;
   readonly batch: BatchOutcome;
+  readonly onText: (length: number) => void;
   readonly isListed: boolean;
   /** How often a server may answer with an error before the document is passed over. */
   readonly answeredMax: number;
@@ -93,14 +94,18 @@ export class LoneCopier {
     this.#observer = observer;
   }
 
-  /** Reads one revision and passes it on; repeats both together, because an attachment's bytes cannot be read twice. */
+  /**
+   * Reads one revision and passes it on; repeats both together, because an attachment's bytes cannot be read twice. `onText` is told how
+   * many characters of text are held.
+   */
   async copy(
     request: RevisionRequest,
     writer: BulkWriter,
     batch: BatchOutcome,
     signal: AbortSignal,
+    onText: (length: number) => void,
   ): Promise<void> {
-    const journey = this.#begin(request, batch);
+    const journey = this.#begin(request, batch, onText);
     let attempt = await this.#tryAlone(journey, signal);
     while (attempt.kind !== "copied") {
       const isOver =
@@ -117,12 +122,13 @@ export class LoneCopier {
     this.#observer.count({ docsRead: attempt.plain.length });
   }
 
-  #begin(request: RevisionRequest, batch: BatchOutcome): Journey {
+  #begin(request: RevisionRequest, batch: BatchOutcome, onText: (length: number) => void): Journey {
     const { retriesPerRequest } = this.#parts.options;
     const isListed = this.#observer.failures.has(request.id);
     return {
       request,
       batch,
+      onText,
       isListed,
       answeredMax: isListed ? 0 : Math.min(ANSWERED_REPEATS_MAX, retriesPerRequest),
       answeredCount: 0,
@@ -211,6 +217,7 @@ export class LoneCopier {
   async #tryAlone(journey: Journey, signal: AbortSignal): Promise<Attempt> {
     const { source, sourceBlame, omissions } = this.#parts;
     const plain: PlainDocument[] = [];
+    let plainLength = 0;
     let missingStub = false;
     let leftOutCount = 0;
     let side: "source" | "target" = "source";
@@ -218,12 +225,14 @@ export class LoneCopier {
       const found = await source.readRevision(
         journey.request,
         async (document) => {
+          journey.onText(plainLength + document.text.length);
           if (isOmitted(omissions, document)) {
             leftOutCount++;
             return;
           }
           if (isPlain(document)) {
             plain.push(new TextDocument(document.id, document.text));
+            plainLength += document.text.length;
             return;
           }
           side = "target";

@@ -5,14 +5,7 @@
  * Documents with attachments travel alone as well, and their bytes are streamed and never held, unless they are small: then
  * they are part of the text of a document that travels in bulk.
  */
-import {
-  forEachConcurrent,
-  inSpan,
-  type Runtime,
-  runTogether,
-  Semaphore,
-  utf8Encode,
-} from "../../base/index.ts";
+import { inSpan, type Runtime, runTogether, Semaphore, utf8Encode } from "../../base/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";
 import { type BatchSizes, batchesOf } from "../../documents/index.ts";
 import {
@@ -29,6 +22,7 @@ import type { CopyLimits } from "../replicator-config.ts";
 import type { Omissions } from "../request/replication.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
+import { AloneStage } from "./alone-stage.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { ByteRoom } from "./byte-room.ts";
@@ -84,9 +78,8 @@ export class BatchCopier {
   readonly #observer: BatchObserver;
   readonly #sourceBlame: Blame;
   readonly #targetBlame: Blame;
-  readonly #alone: LoneCopier;
-  /** What all copiers of the job share: documents that travel alone take a connection each. */
-  readonly #connections: Semaphore;
+  /** What all copiers of the job share. */
+  readonly #alone: AloneStage;
   readonly #copierTurns: Turns;
   readonly #retryTurns: Turns;
   readonly #reading: Stage;
@@ -112,8 +105,8 @@ export class BatchCopier {
     this.#targetBlame = Blame.ofTarget(target);
     if (parts.lacksAll === true) this.#revisionsDifference.expectVain(runtime.clock.monotonicMs());
     const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
-    this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
-    this.#connections = new Semaphore(options.httpConnections);
+    const copier = new LoneCopier({ ...parts, ...blames }, observer);
+    this.#alone = new AloneStage({ runtime, source, target, options, copier });
     this.#reading = openStage(options);
     this.#writing = openStage(options);
     const { turns: reading } = this.#reading;
@@ -280,9 +273,7 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<void> {
     const writer = this.#openWriter(outcome);
-    await forEachConcurrent(requests, this.#options.httpConnections, (request) =>
-      this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
-    );
+    await this.#alone.copy(requests, writer, outcome, signal);
     await writer.flush(signal);
   }
 

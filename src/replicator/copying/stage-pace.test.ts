@@ -51,3 +51,9 @@ test("what lies between: a server that does one batch in 10 ms, one after the ot
   expect(pace.count).toBeGreaterThan(30);
   expect(pace.count).toBeLessThan(40);
 });
+
+test("the requests of a round trip are spread over half of it, far away alone", () => {
+  expect(paceAfter(100, 30, 1).spacingMs).toBe(0);
+  const far = paceAfter(100, 400, 300);
+  expect(far.spacingMs * far.count).toBeCloseTo(200);
+});

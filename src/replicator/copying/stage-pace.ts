@@ -11,6 +11,9 @@
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
+/** Of a round trip, over which its requests are spread. */
+const SPREAD = 0.5;
+
 export interface StagePaceLimits {
   /** Near the servers, and at least. */
   readonly nearCount: number;
@@ -22,6 +25,7 @@ export class StagePace {
   #count: number;
   #elapsedMs = 0;
   #workMs = 0;
+  #isFar = false;
 
   constructor(limits: StagePaceLimits) {
     this.#limits = limits;
@@ -33,9 +37,18 @@ export class StagePace {
     return Math.floor(this.#count);
   }
 
+  /**
+   * How long after one request begins the next one may, so that those of a round trip are spread over the half of it at least: what
+   * comes in one burst waits for itself, and the server rests until the next (TCP pacing). 0 near the servers.
+   */
+  get spacingMs(): number {
+    return this.#isFar ? (SPREAD * this.#elapsedMs) / this.#count : 0;
+  }
+
   /** A request of the stage took so long, with all that it waited for, to an endpoint that is so far away; undefined: our own store. */
   answered(elapsedMs: number, roundTripMs: number | undefined): void {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
+    this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
     // As many as are under way came in one burst, of which the first did not wait and the last did.
     const weight = isFirst ? 1 : 1 / this.#count;

@@ -2,6 +2,7 @@
 import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 import {
   eachOption,
+  FAR_BOUNDS,
   OPTION_NAMES,
   type Option,
   type OptionValue,
@@ -12,16 +13,18 @@ import {
 /** What `members` say, and `defaults` where they say nothing. Throws a ReplicationInvalidError. */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
   const options = eachOption((option, name) => parseOption(members, option, defaults[name]));
-  const { workerProcesses, workerProcessesMax } = REPLICATION_OPTIONS;
-  const isGiven = ({ name }: Option): boolean => (members[name] ?? null) !== null;
-  return isGiven(workerProcesses) && !isGiven(workerProcessesMax)
-    ? boundedByCopiers(options)
-    : options;
+  const isGiven = (name: keyof ReplicationOptions): boolean =>
+    (members[REPLICATION_OPTIONS[name].name] ?? null) !== null;
+  return withBounds(options, ({ of, bound }) => isGiven(of) && !isGiven(bound));
 }
 
-/** Who says how many copiers there are does not want more because a server is far away. */
-function boundedByCopiers(options: ReplicationOptions): ReplicationOptions {
-  return { ...options, workerProcessesMax: options.workerProcesses };
+/** With the bounds `applies` says of as high as the numbers that they are of. */
+function withBounds(
+  options: ReplicationOptions,
+  applies: (pair: (typeof FAR_BOUNDS)[number]) => boolean,
+): ReplicationOptions {
+  const bounds = FAR_BOUNDS.filter(applies).map(({ of, bound }) => [bound, options[of]]);
+  return bounds.length === 0 ? options : { ...options, ...Object.fromEntries(bounds) };
 }
 
 /** Throws a ReplicationInvalidError that names the field, its value, and what would be right. */
@@ -40,10 +43,11 @@ export function parseOption<O extends Option>(
 export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
   if (isWhole(stored)) return stored;
   const options = eachOption((option, name) => stored[name] ?? option.default);
-  const isBounded =
-    stored.workerProcessesMax === undefined &&
-    options.workerProcesses !== REPLICATION_OPTIONS.workerProcesses.default;
-  return isBounded ? boundedByCopiers(options) : options;
+  return withBounds(
+    options,
+    ({ of, bound }) =>
+      stored[bound] === undefined && options[of] !== REPLICATION_OPTIONS[of].default,
+  );
 }
 
 /** Whether another version would have stored the same: most jobs are of this one, and lists read many of them. */

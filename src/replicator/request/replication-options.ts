@@ -91,7 +91,17 @@ export const REPLICATION_OPTIONS = {
     default: 20,
     min: 1,
     unit: "requests",
-    meaning: "most concurrent requests of a job for documents that travel alone",
+    meaning:
+      "documents of a job that travel alone at the same time, each with a request to either side",
+  },
+  httpConnectionsMax: {
+    name: "http_connections_max",
+    kind: "integer",
+    default: 128,
+    min: 1,
+    unit: "requests",
+    meaning:
+      "most documents that travel alone at the same time while a server is far away; where `http_connections` is given and this is not, there are never more than that",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
@@ -152,6 +162,12 @@ export const WEIGHT = {
   max: 1000,
   meaning: "length of the job's turns while others wait, relative to 100",
 } as const satisfies Option;
+
+/** Numbers with a bound while a server is far away. Who says the number and not the bound wants no more of it far away than nearby. */
+export const FAR_BOUNDS = [
+  { of: "workerProcesses", bound: "workerProcessesMax" },
+  { of: "httpConnections", bound: "httpConnectionsMax" },
+] as const;
 
 export type ReplicationOptions = {
   readonly [Name in keyof typeof REPLICATION_OPTIONS]: OptionValue<

@@ -501,6 +501,7 @@ function gently(replication: Replication): Replication {
       workerProcessesMax: Math.min(options.workerProcessesMax, 2),
       workerBatchSize: Math.min(options.workerBatchSize, 100),
       httpConnections: Math.min(options.httpConnections, 5),
+      httpConnectionsMax: Math.min(options.httpConnectionsMax, 5),
     },
   };
 }

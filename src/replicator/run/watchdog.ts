@@ -53,6 +53,10 @@ export async function watchRun(
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);
   const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));
-  const workerProcesses = fewer(options.workerProcesses);
-  return { ...options, workerProcesses, workerProcessesMax: fewer(options.workerProcessesMax) };
+  return {
+    ...options,
+    workerProcesses: fewer(options.workerProcesses),
+    workerProcessesMax: fewer(options.workerProcessesMax),
+    httpConnectionsMax: fewer(options.httpConnectionsMax),
+  };
 }

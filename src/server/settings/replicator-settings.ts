@@ -1,6 +1,7 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
 import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../../jobs/index.ts";
 import {
+  FAR_BOUNDS,
   type Option,
   REPLICATION_OPTIONS,
   REPLICATOR_CONFIG_DEFAULT,
@@ -179,7 +180,7 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
     protocols: liveSettings(texts, PROTOCOL_SETTINGS),
     warnsOf: liveSettings(texts, WARNING_SETTINGS),
     tls: liveSettings(texts, TLS_SETTINGS),
-    options: liveSettings(withCopiersAsBound(texts), OPTION_SETTINGS),
+    options: liveSettings(withNumbersAsBounds(texts), OPTION_SETTINGS),
     fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
     shares: new Map<string, number>(),
   });
@@ -188,15 +189,15 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   });
 }
 
-/** Who sets how many copiers there are does not want more because a server is far away. */
-function withCopiersAsBound(texts: SettingTexts): SettingTexts {
-  const { workerProcesses, workerProcessesMax } = REPLICATION_OPTIONS;
+/** Who sets a number and not its bound does not want more because a server is far away. */
+function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {
     get(section, key) {
       const text = texts.get(section, key);
-      return text || key !== workerProcessesMax.name
+      const pair = FAR_BOUNDS.find(({ bound }) => REPLICATION_OPTIONS[bound].name === key);
+      return text || pair === undefined
         ? text
-        : texts.get(section, workerProcesses.name);
+        : texts.get(section, REPLICATION_OPTIONS[pair.of].name);
     },
   };
 }

@@ -1,6 +1,7 @@
 /**
  * A source with many documents and an empty target, both a round trip away, in virtual time. Each has one processor, on which a
- * document, a byte and a request take so long; the way between takes half a round trip, and is as wide as one likes.
+ * document, a byte and a request take so long; the way between takes half a round trip, and is as wide as one likes. Documents that
+ * travel alone go in pieces, and the pieces of several take turns.
  *
  * They answer as CouchDB does as far as a first replication asks, and count what is on its way.
  */
@@ -19,6 +20,7 @@ const WRITE_MS = 0.04;
 /** 50 MB a second. */
 const BYTE_MS = 2e-5;
 const PIECE_BYTES = 65_536;
+const ZEROS = new Uint8Array(PIECE_BYTES);
 
 export interface DistantServersOptions {
   readonly roundTripMs: number;
@@ -33,6 +35,8 @@ export interface DistantServersOptions {
   readonly slownessAt?: (nowMs: number) => number;
   /** Told with each `_bulk_docs` how many are under way. */
   readonly onWrite?: (count: number, nowMs: number) => void;
+  /** The same with each document that is read alone. */
+  readonly onRead?: (count: number, nowMs: number) => void;
 }
 
 type Query = URLSearchParams;
@@ -47,9 +51,9 @@ export class DistantServers {
   #heldBytes = 0;
   /** By the last part of the path. */
   readonly requestCounts = new Map<string, number>();
-  /** Of `_bulk_get` and `_bulk_docs`. */
-  readonly underWay = { _bulk_get: 0, _bulk_docs: 0 };
-  readonly underWayMax = { _bulk_get: 0, _bulk_docs: 0 };
+  /** Of requests for documents. */
+  readonly underWay = { ...NONE_UNDER_WAY };
+  readonly underWayMax = { ...NONE_UNDER_WAY };
   /** Bytes that were read and not yet written. */
   heldBytesMax = 0;
 
@@ -72,24 +76,94 @@ export class DistantServers {
     setMaxListeners(0, request.signal);
     const { host, pathname, searchParams } = new URL(request.url);
     const name = pathname.split("/")[2] || "info";
-    this.requestCounts.set(name, (this.requestCounts.get(name) ?? 0) + 1);
+    const kind = name.startsWith("film-") ? (request.method === "GET" ? "read" : "write") : name;
+    this.requestCounts.set(kind, (this.requestCounts.get(kind) ?? 0) + 1);
+    const end = isCounted(kind) ? this.#begin(kind) : () => {};
+    if (kind === "read") return this.#readAlone(host, name, request, end);
+    if (kind === "write") return this.#writeAlone(host, name, request).finally(end);
     const body = await textOf(request);
-    if (name === "_bulk_get" || name === "_bulk_docs") {
-      const count = ++this.underWay[name];
-      this.underWayMax[name] = Math.max(this.underWayMax[name], count);
-      if (name === "_bulk_docs") this.#options.onWrite?.(count, this.#time.nowMs);
-    }
     await this.#time.sleep(roundTripMs / 2, request.signal);
     await this.#work(host, REQUEST_MS + body.length * BYTE_MS, request.signal);
     const answer = await this.#answer({ host, name, body, query: searchParams, request });
     await this.#time.sleep(roundTripMs / 2, request.signal);
-    if (name === "_bulk_get" || name === "_bulk_docs") {
-      this.underWay[name]--;
-      this.#heldBytes += name === "_bulk_get" ? (answer.text?.length ?? 0) : -body.length;
-      this.heldBytesMax = Math.max(this.heldBytesMax, this.#heldBytes);
-    }
+    end();
+    if (kind === "_bulk_get") this.#hold(answer.text.length);
+    if (kind === "_bulk_docs") this.#hold(-body.length);
     return responseOf(answer);
   };
+
+  /** Counts a request until it ends. */
+  #begin(kind: Counted): () => void {
+    const count = ++this.underWay[kind];
+    this.underWayMax[kind] = Math.max(this.underWayMax[kind], count);
+    if (kind === "_bulk_docs") this.#options.onWrite?.(count, this.#time.nowMs);
+    if (kind === "read") this.#options.onRead?.(count, this.#time.nowMs);
+    return () => void this.underWay[kind]--;
+  }
+
+  #hold(byteCount: number): void {
+    this.#heldBytes += byteCount;
+    this.heldBytesMax = Math.max(this.heldBytesMax, this.#heldBytes);
+  }
+
+  /** A document with its attachment as multipart: begins when the source has found it, and goes on as fast as that makes pieces. */
+  async #readAlone(
+    host: string,
+    name: string,
+    { signal }: FetchRequest,
+    end: () => void,
+  ): Promise<FetchResponse> {
+    const wayMs = this.#options.roundTripMs / 2;
+    await this.#time.sleep(wayMs, signal);
+    await this.#work(host, REQUEST_MS + READ_MS, signal);
+    const { attachmentBytes = 0 } = this.#options;
+    const arrivals: Promise<Uint8Array>[] = [];
+    let made = Promise.resolve();
+    for (const piece of multipartDocument(this.#document(name, "follows"), attachmentBytes)) {
+      made = made.then(() => this.#work(host, piece.length * BYTE_MS, signal));
+      arrivals.push(made.then(() => this.#time.sleep(wayMs, signal)).then(() => piece));
+    }
+    for (const arrival of arrivals) arrival.catch(() => {});
+    await arrivals[0];
+    const receive = (byteCount: number): void => this.#hold(byteCount);
+    return {
+      status: 200,
+      headers: new Map([["content-type", 'multipart/mixed; boundary="mixed"']]),
+      body: (async function* () {
+        try {
+          for (const arrival of arrivals) {
+            const piece = await arrival;
+            receive(piece.length);
+            yield piece;
+          }
+        } finally {
+          end();
+        }
+      })(),
+      discard: end,
+    };
+  }
+
+  async #writeAlone(host: string, name: string, request: FetchRequest): Promise<FetchResponse> {
+    const wayMs = this.#options.roundTripMs / 2;
+    const { signal, body } = request;
+    if (typeof body !== "object" || body instanceof Uint8Array) throw new Error("No multipart");
+    let taken = this.#time.sleep(wayMs, signal).then(() => this.#work(host, REQUEST_MS, signal));
+    for await (const piece of body.stream()) {
+      this.#hold(-piece.length);
+      const arrived = this.#time.sleep(wayMs, signal);
+      const before = taken;
+      taken = arrived
+        .then(() => before)
+        .then(() => this.#work(host, piece.length * BYTE_MS, signal));
+      taken.catch(() => {});
+    }
+    await taken;
+    await this.#work(host, WRITE_MS, signal);
+    this.#note([name]);
+    await this.#time.sleep(wayMs, signal);
+    return responseOf(json(201, { ok: true, id: name, rev: REVISION }));
+  }
 
   /** Resolves when the server's processor has done so much more, behind all that it has to do. */
   async #work(host: string, durationMs: number, signal: AbortSignal): Promise<void> {
@@ -172,21 +246,22 @@ export class DistantServers {
 
   async #bulkGet({ host, body, query, request }: Asked): Promise<Answer> {
     const { docs } = JSON.parse(body) as { readonly docs: readonly { readonly id: string }[] };
-    const withBytes = query.get("attachments") === "true";
+    const form = query.get("attachments") === "true" ? "data" : "stub";
     const rows = docs.map(({ id }) => {
-      return `{"id":"${id}","docs":[{"ok":${this.#document(id, withBytes)}}]}`;
+      return `{"id":"${id}","docs":[{"ok":${this.#document(id, form)}}]}`;
     });
     const text = `{"results":[${rows.join(",")}]}`;
     await this.#work(host, docs.length * READ_MS + text.length * BYTE_MS, request.signal);
     return { status: 200, text };
   }
 
-  #document(id: string, withBytes: boolean): string {
+  #document(id: string, form: "data" | "stub" | "follows"): string {
     const { bodyBytes, attachmentBytes = 0 } = this.#options;
     const revisions = `{"start":1,"ids":["${REVISION.slice(2)}"]}`;
     const filler = "x".repeat(Math.max(0, bodyBytes - 130));
     const length = Math.ceil((attachmentBytes * 4) / 3);
-    const bytes = withBytes ? `"data":"${"A".repeat(length - (length % 4))}"` : `"stub":true`;
+    const bytes =
+      form === "data" ? `"data":"${"A".repeat(length - (length % 4))}"` : `"${form}":true`;
     const attachments =
       attachmentBytes === 0
         ? ""
@@ -197,12 +272,37 @@ export class DistantServers {
   async #bulkDocs({ host, body, request }: Asked): Promise<Answer> {
     const ids = [...body.matchAll(/"_id":"([^"]*)"/g)].map(([, id]) => id as string);
     await this.#work(host, ids.length * WRITE_MS, request.signal);
+    this.#note(ids);
+    return json(201, []);
+  }
+
+  #note(ids: readonly string[]): void {
     for (const id of ids) {
       this.#written.add(id);
       this.#writtenAtMs[this.#written.size] = this.#time.nowMs;
     }
-    return json(201, []);
   }
+}
+
+/** Requests for documents: many at once, or one alone. */
+const NONE_UNDER_WAY = { _bulk_get: 0, _bulk_docs: 0, read: 0, write: 0 };
+type Counted = keyof typeof NONE_UNDER_WAY;
+
+function isCounted(kind: string): kind is Counted {
+  return kind in NONE_UNDER_WAY;
+}
+
+/** The pieces of an answer with one document and its attachment. */
+function* multipartDocument(text: string, attachmentBytes: number): Generator<Uint8Array> {
+  yield Buffer.from(
+    `--mixed\r\ncontent-type: multipart/related; boundary="related"\r\n\r\n` +
+      `--related\r\ncontent-type: application/json\r\n\r\n${text}\r\n` +
+      `--related\r\ncontent-length: ${attachmentBytes}\r\n\r\n`,
+  );
+  for (let left = attachmentBytes; left > 0; left -= PIECE_BYTES) {
+    yield ZEROS.subarray(0, Math.min(left, PIECE_BYTES));
+  }
+  yield Buffer.from("\r\n--related--\r\n--mixed--");
 }
 
 const REVISION = `1-${"0".repeat(31)}1`;

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import type { RevisionRequest } from "../endpoints/endpoint.ts";
+import { REPLICATION_OPTIONS_DEFAULT } from "../request/replication-options.ts";
+import { AloneStage } from "./alone-stage.ts";
+import type { BatchOutcome } from "./batch-outcome.ts";
+import type { BulkWriter } from "./bulk-writer.ts";
+
+const MEBIBYTE = 1024 * 1024;
+const NONE = {} as BulkWriter & BatchOutcome;
+
+/** A stage near its servers whose documents have texts of so many characters, and wait for `finish`. */
+function openStage(textLength: number) {
+  const underWay: (() => void)[] = [];
+  const clock = { nowMs: () => 0, monotonicMs: () => 0, sleep: () => Promise.resolve() };
+  const endpoint = { roundTripMs: 1 };
+  const stage = new AloneStage({
+    runtime: { clock },
+    source: endpoint,
+    target: endpoint,
+    options: REPLICATION_OPTIONS_DEFAULT,
+    copier: {
+      copy: async (_request, _writer, _outcome, _signal, onText) => {
+        onText(textLength);
+        await new Promise<void>((resolve) => underWay.push(resolve));
+      },
+    },
+  });
+  const request: RevisionRequest = { id: "a", revision: "1-a", ancestors: [] };
+  return {
+    copy: (count: number): Promise<void> =>
+      stage.copy(
+        Array.from({ length: count }, () => request),
+        NONE,
+        NONE,
+        new AbortController().signal,
+      ),
+    /** How many are under way, when all that can begin has begun. */
+    async count(): Promise<number> {
+      await new Promise((resolve) => setImmediate(resolve));
+      return underWay.length;
+    },
+    finish(): void {
+      for (const end of underWay.splice(0)) end();
+    },
+  };
+}
+
+test("as many documents travel alone at the same time as there may be requests, from all batches together", async () => {
+  const stage = openStage(500);
+  const copying = Promise.all([stage.copy(15), stage.copy(15)]);
+  expect(await stage.count()).toBe(20);
+  stage.finish();
+  expect(await stage.count()).toBe(10);
+  stage.finish();
+  await copying;
+});
+
+test("documents with long texts are fewer, once it is known that they are", async () => {
+  const stage = openStage(8 * MEBIBYTE);
+  const copying = stage.copy(28);
+  expect(await stage.count()).toBe(20);
+  for (const left of [4, 4]) {
+    stage.finish();
+    expect(await stage.count()).toBe(left);
+  }
+  stage.finish();
+  await copying;
+});
