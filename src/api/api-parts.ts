@@ -22,6 +22,8 @@ import type { UuidSettings, UuidSource } from "./uuids.ts";
 export interface ApiSettings extends AdmissionLimits, UuidSettings {
   /** `decode_plus_to_space`: whether `+` in a path stands for a space. */
   readonly plusIsSpace: boolean;
+  /** `x_forwarded_host`: the header in which a proxy in front names the host that it was asked for. */
+  readonly forwardedHostHeader: string;
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_public`: whether all who come into `_users` may list what is public there. */

@@ -44,7 +44,7 @@ export function createApi(parts: ApiParts): Api {
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
   return async (incoming) => {
-    const request = withMeantMethod(incoming);
+    const request = withForwardedHost(withMeantMethod(incoming), own.settings.forwardedHostHeader);
     const requestId = requestIdOf(request) ?? randomHex(runtime.random).slice(0, 10);
     const startMs = runtime.clock.monotonicMs();
     const permission = preflight(own.cors, request);
@@ -163,6 +163,19 @@ function withMeantMethod(request: ApiRequest): ApiRequest {
   if (request.method !== "POST" || method === undefined || !METHODS.includes(method))
     return request;
   return { ...request, method };
+}
+
+const FORWARDED_HOST = "x-forwarded-host";
+
+/** As if the host that a proxy in front was asked for came in the usual header, which says nothing when another one is named. */
+function withForwardedHost(request: ApiRequest, header: string): ApiRequest {
+  const name = header.toLowerCase();
+  if (name === FORWARDED_HOST) return request;
+  const headers = new Map(request.headers);
+  headers.delete(FORWARDED_HOST);
+  const host = request.headers.get(name);
+  if (host !== undefined) headers.set(FORWARDED_HOST, host);
+  return { ...request, headers };
 }
 
 /** What a client, or a proxy in front, calls its request, where CouchDB would keep it. */

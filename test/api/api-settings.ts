@@ -5,6 +5,7 @@ import type { ApiSettings, User } from "../../src/api/index.ts";
 export const SETTINGS: ApiSettings = {
   adminOnlyAllDatabases: true,
   plusIsSpace: true,
+  forwardedHostHeader: "X-Forwarded-Host",
   uuidAlgorithm: "sequential",
   uuidSuffix: "",
   uuidCountMax: 1_000,

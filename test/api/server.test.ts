@@ -269,6 +269,17 @@ describe("the server", () => {
     }
   });
 
+  test("the host that locations have is named by the header of the setting alone", async () => {
+    const settings = { ...SETTINGS, forwardedHostHeader: "X-Host" };
+    const { ask } = await openApi({ parts: { settings } });
+    const headers = { "X-Host": "named.example", "X-Forwarded-Host": "other.example" };
+    const named = await ask("PUT /films", { headers });
+    expect(named.headers.Location).toBe("http://named.example/films");
+    const { "X-Host": _, ...others } = headers;
+    const unnamed = await ask("PUT /books", { headers: others });
+    expect(unnamed.headers.Location).toBe("http://127.0.0.1:5984/books");
+  });
+
   test("lists databases in pages and backwards", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c", "d"]) await ask(`PUT /${name}`);

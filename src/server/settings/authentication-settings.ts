@@ -100,6 +100,7 @@ const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
   ({ server, auth }) => ({
     adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
     plusIsSpace: booleanSetting("chttpd", "decode_plus_to_space", true),
+    forwardedHostHeader: textSetting(server, "x_forwarded_host", "X-Forwarded-Host"),
     uuidAlgorithm: choiceSetting("uuids", "algorithm", "sequential", UUID_ALGORITHMS),
     uuidSuffix: textSetting("uuids", "utc_id_suffix", ""),
     uuidCountMax: integerSetting("uuids", "max_count", 1_000, { max: UUID_COUNT_MAX }),

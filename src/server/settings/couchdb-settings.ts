@@ -94,11 +94,6 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
     keys: ["config_whitelist"],
     why: "whoever may change settings may change all of them but those that only the file has",
   },
-  {
-    section: "chttpd",
-    keys: ["x_forwarded_host"],
-    why: "the header that names the host is X-Forwarded-Host",
-  },
   { section: "chttpd", keys: ["server_header_versions"], why: "the header Server is always sent" },
   {
     section: "chttpd",
