@@ -125,6 +125,8 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
 
 const BOTH_SIDES = ["GET /a/", "GET /a/_local/ID", "GET /b/", "GET /b/_local/ID"];
 const CHANGES = "GET /a/_changes";
+/** The checkpoints under ids of older versions. */
+const OLD = Array.from({ length: 3 }, () => "GET /b/_local/ID");
 const COPIED = ["POST /b/_revs_diff", "POST /a/_bulk_get", "POST /b/_bulk_docs"];
 const COMMITTED = ["POST /a/_ensure_full_commit", "POST /b/_ensure_full_commit"];
 const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
@@ -165,11 +167,11 @@ test("a run that begins elsewhere than it was told asks for other changes", asyn
   expect(again.requests.filter((request) => request === CHANGES)).toHaveLength(2);
 });
 
-test("the first run into an empty database asks neither for old checkpoints nor for what is missing", async () => {
+test("the first run into an empty database does not ask for what is missing", async () => {
   const distant = await openDistant();
   const { requests, tripCount } = await distant.replicate();
   const [, ...copied] = COPIED;
-  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...copied, ...COMMITTED, ...RECORDED]);
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...OLD, ...copied, ...COMMITTED, ...RECORDED]);
   expect(tripCount).toBe(6);
 });
 
@@ -177,8 +179,7 @@ test("the first run into a database with documents asks for old checkpoints and 
   const distant = await openDistant();
   await distant.put("b", ["other"]);
   const { requests, tripCount } = await distant.replicate();
-  const old = Array.from({ length: 3 }, () => "GET /b/_local/ID");
-  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...old, ...COPIED, ...COMMITTED, ...RECORDED]);
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...OLD, ...COPIED, ...COMMITTED, ...RECORDED]);
   expect(tripCount).toBe(7);
 });
 

@@ -37,9 +37,18 @@ interface AskedSide extends FoundSide {
 
 export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Promise<OpenSides> {
   const { ids, ownCheckpoint } = parts;
+  let asking: Promise<AskedSide>;
   const [asked, there, ownCopy] = await allTogether(signal, [
-    (taskSignal) => askSide(parts.source, ids.baseId, taskSignal),
-    (taskSignal) => askTarget(parts, taskSignal),
+    (taskSignal) => {
+      asking = askSide(parts.source, ids.baseId, taskSignal);
+      return asking;
+    },
+    (taskSignal) =>
+      askTarget(parts, taskSignal).catch(async (error: unknown) => {
+        // Of two failures that of the source is told, whichever comes first: a job that fails says the same at each try.
+        await asking;
+        throw error;
+      }),
     () => ownCheckpoint.read(),
   ]);
   if (there?.log === undefined) await parts.expectNoLog();
@@ -91,8 +100,8 @@ async function settleTarget(
     ]);
     return { endpoint: target, info, log: undefined };
   }
-  // Where no document is, a log can say no more than to begin at the start.
-  const olderIds = there.log !== undefined || there.info.isEmpty ? [] : ids.olderBaseIds;
+  // A target without documents may have a log all the same: of a run that found nothing to copy.
+  const olderIds = there.log === undefined ? ids.olderBaseIds : [];
   const [older] = await allTogether(signal, [
     (taskSignal) => readOlderLog(target, olderIds, taskSignal),
     prepareTarget,
