@@ -134,7 +134,7 @@ export function startsWithBytes(bytes: Uint8Array, prefix: Uint8Array): boolean 
   return true;
 }
 
-export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   let length = 0;
   for (const part of parts) length += part.length;
   const joined = new Uint8Array(length);

@@ -77,6 +77,8 @@ export interface ScanPause {
 
 /** Most documents have fewer values than one in so many bytes, down to their members. */
 const BYTES_PER_ROW = 64;
+/** Of a long text it is seen on the way how many it has. */
+const ROWS_FIRST_MAX = 4_096;
 const DEPTH_FIRST = 16;
 /** Of the rows that are expected for a text, and of those that are there. */
 const GROWTH_SLACK = 1.05;
@@ -123,8 +125,7 @@ export function scanUntil(
   pause?: ScanPause,
 ): ScannedJson | ScanPause {
   // All of it in one function and its own variables: nothing else is done so often.
-  let rows =
-    pause?.rows ?? new Int32Array(ROW_LENGTH * (2 + Math.ceil(bytes.length / BYTES_PER_ROW)));
+  let rows = pause?.rows ?? new Int32Array(ROW_LENGTH * roomAtFirst(bytes.length));
   let rowsEnd = pause?.rowsEnd ?? 0;
   /** Of each bracket that is open, twice where the row of its value is, and one more for a brace. */
   let open = pause?.open ?? new Int32Array(DEPTH_FIRST);
@@ -235,6 +236,10 @@ export function scanUntil(
   }
   const place = { rows, rowsEnd, open, depth, isMember, at, valueCount, row };
   return { isWhole: false, ...place, search, repeated };
+}
+
+function roomAtFirst(byteCount: number): number {
+  return Math.min(ROWS_FIRST_MAX, 2 + Math.ceil(byteCount / BYTES_PER_ROW));
 }
 
 /** Of two objects in which a name is repeated, that of the one that begins first; `member` is NO_ROW where none is. */

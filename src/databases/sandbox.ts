@@ -4,12 +4,15 @@
  */
 import { type JsonText, OperationalError } from "../base/index.ts";
 
+/** A JSON text in UTF-8, in pieces that nobody changes. They may have megabytes, and are copied for who runs the function only. */
+export type LongText = readonly Uint8Array[];
+
 /** One function of a design document, run over a batch of arguments. */
 export interface SandboxCall {
   /** Names these very sources: what was compiled for them may serve again. */
   readonly codeId: string;
   /** The design document, in which functions find their modules (`require`), and which is their `this`. */
-  readonly code: JsonText;
+  readonly code: LongText;
   /**
    * What is answered for each run.
    *
@@ -20,8 +23,8 @@ export interface SandboxCall {
   readonly kind: "filter" | "view" | "validate";
   /** The place of the function's source in the document. */
   readonly path: readonly string[];
-  /** The first arguments of each run, as a JSON array. */
-  readonly runs: readonly JsonText[];
+  /** The first arguments of each run: a JSON array, or each of them by itself, where they are long. */
+  readonly runs: readonly (JsonText | readonly LongText[])[];
   /** The further arguments of every run, as a JSON array. */
   readonly shared: JsonText;
   /** Of one run. */

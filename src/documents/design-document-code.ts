@@ -38,7 +38,7 @@ export async function compilationFault(
       // Without a run it is only compiled.
       await sandbox.call({
         codeId,
-        code: body.text,
+        code: [body.bytes],
         kind: "view",
         path,
         runs: [],

@@ -1,19 +1,19 @@
 /** Filters that are functions of design documents (`couch_changes`, `couch_query_servers`). */
 import { type JsonText, type Runtime, randomHex, Turns } from "../base/index.ts";
-import type { Database, DatabaseInfo } from "../databases/index.ts";
+import type { Database, DatabaseInfo, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
 import type { DesignFunctions } from "./design-functions.ts";
-import { DesignOutline } from "./design-outline.ts";
+import type { DesignOutline } from "./design-outline.ts";
 import type { DocumentFilter } from "./document-filter.ts";
-import { renderStoredDocument } from "./stored-document.ts";
+import { sandboxRun, storedArgument } from "./sandbox-run.ts";
 
 /** Documents of one call into the sandbox. */
-const CALL_SIZES: BatchSizes<JsonText> = {
+const CALL_SIZES: BatchSizes<Document> = {
   countMax: 100,
   lengthMax: 1_000_000,
-  lengthOf: (text) => text.length,
+  lengthOf: ({ body }) => body.length,
 };
 
 /** `design/name`: a filter function, or with `view` the map function of a view, which passes what it emits for. */
@@ -55,13 +55,15 @@ export async function openDesignFilter(
   request: FilterRequest,
 ): Promise<DocumentFilter> {
   const id = `_design/${design}`;
-  const document = await database.read(tx, id);
-  if (document === undefined) throw notFound("missing");
-  if (document.deleted) throw notFound("deleted");
-  const code = renderStoredDocument(document);
+  const [winner] = await database.leaves(tx, id);
+  if (winner === undefined) throw notFound("missing");
+  if (winner.deleted) throw notFound("deleted");
+  const place = { id, revision: winner.revision };
+  const found = await functions.codes.code(tx, database, place, new Turns(runtime.clock));
+  if (found === undefined) throw notFound("missing");
+  const { codeId, text: code, outline } = found;
   const path = kind === "filter" ? ["filters", name] : ["views", name, "map"];
-  const turns = new Turns(runtime.clock);
-  await requireFunction(await DesignOutline.of(document.body.bytes, turns), path);
+  await requireFunction(outline, path);
   const shared =
     kind === "view"
       ? "[]"
@@ -71,13 +73,10 @@ export async function openDesignFilter(
           uuid: randomHex(runtime.random),
         });
   const { sandbox, timeoutMs } = functions;
-  const codeId = `${database.uuid}/${id}/${document.revision}`;
   return async (documents) => {
     const passes: boolean[] = [];
-    const texts = documents.map(
-      (filtered) => `[${renderStoredDocument(filtered, { revisions: true })}]`,
-    );
-    for (const runs of batchesOf(texts, CALL_SIZES)) {
+    for (const batch of batchesOf(documents, CALL_SIZES)) {
+      const runs = batch.map((document) => sandboxRun([storedArgument(document)]));
       passes.push(...(await sandbox.call({ codeId, code, kind, path, runs, shared, timeoutMs })));
     }
     return passes;

@@ -17,6 +17,7 @@ import {
   type HookedDatabase,
   isDatabaseAdmin,
   type Refusal,
+  type SandboxCall,
   SandboxError,
   type WriteContext,
   type WriteValidation,
@@ -28,12 +29,13 @@ import {
   type RenderedDocument,
   renderWireDocument,
 } from "../protocol/index.ts";
+import type { DesignCode } from "./design-codes.ts";
 import { compilationFault } from "./design-document-code.ts";
 import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import { DesignOutline } from "./design-outline.ts";
 import { replicatedRevision } from "./document-edits.ts";
-import { renderStoredDocument } from "./stored-document.ts";
+import { NULL_ARGUMENT, newArgument, sandboxRun, storedArgument } from "./sandbox-run.ts";
 
 /** Attempts until all that a transaction met had been judged. More are needed only while others write the same documents. */
 const ATTEMPT_COUNT_MAX = 20;
@@ -97,8 +99,8 @@ interface EditQuestion {
   readonly key: string;
   readonly body: Utf8Text;
   /** The new document and the old one; made when it is asked. */
-  readonly run: () => JsonText;
-  readonly validators: readonly Validator[];
+  readonly run: () => SandboxCall["runs"][number];
+  readonly validators: readonly DesignCode[];
   readonly shared: JsonText;
 }
 
@@ -137,11 +139,6 @@ const UNJUDGED: EditVerdict = { rejected: "unjudged", reason: "There is no verdi
 /** Null: nothing was refused. */
 type Verdict = Refusal | null;
 
-interface Validator {
-  readonly codeId: string;
-  readonly code: JsonText;
-}
-
 class VerdictsMissing extends Error {
   readonly questions: readonly Question[];
 
@@ -157,7 +154,7 @@ class DocumentValidation implements WriteValidation {
   /** As soon as they are read, not the promise of them: most databases have none, and then nothing is waited for. */
   readonly #validators = new WeakMap<
     Transaction,
-    readonly Validator[] | Promise<readonly Validator[]>
+    readonly DesignCode[] | Promise<readonly DesignCode[]>
   >();
   readonly #missing = new WeakMap<Transaction, Question[]>();
 
@@ -212,7 +209,7 @@ class DocumentValidation implements WriteValidation {
     return editQuestion(tx, database, { edit, context, validators });
   }
 
-  async #validatorsOf(tx: Transaction, database: HookedDatabase): Promise<readonly Validator[]> {
+  async #validatorsOf(tx: Transaction, database: HookedDatabase): Promise<readonly DesignCode[]> {
     const known = this.#validators.get(tx);
     if (known !== undefined) return known;
     const reading = readValidators(tx, database, this.#functions);
@@ -261,12 +258,12 @@ class DocumentValidation implements WriteValidation {
     for (const question of open) this.#verdicts.set(question, null);
   }
 
-  async #run({ codeId, code }: Validator, questions: readonly EditQuestion[]): Promise<Verdict[]> {
+  async #run(validator: DesignCode, questions: readonly EditQuestion[]): Promise<Verdict[]> {
     const { sandbox, timeoutMs } = this.#functions;
     try {
       return await sandbox.call({
-        codeId,
-        code,
+        codeId: validator.codeId,
+        code: validator.text,
         kind: "validate",
         path: ["validate_doc_update"],
         runs: questions.map(({ run }) => run()),
@@ -281,7 +278,7 @@ class DocumentValidation implements WriteValidation {
       // One of them is to blame; the others are not to suffer for it.
       const answers: Verdict[] = [];
       for (const question of questions) {
-        answers.push(...(await this.#run({ codeId, code }, [question])));
+        answers.push(...(await this.#run(validator, [question])));
       }
       return answers;
     }
@@ -292,19 +289,18 @@ class DocumentValidation implements WriteValidation {
 async function readValidators(
   tx: Transaction,
   database: HookedDatabase,
-  { runtime, validationCodes }: DesignFunctions,
-): Promise<Validator[]> {
+  { runtime, codes }: DesignFunctions,
+): Promise<DesignCode[]> {
   const page = await database.allDocuments(tx, {
     startId: "_design/",
     endId: "_design0",
     inclusiveEnd: false,
   });
   const turns = new Turns(runtime.clock);
-  const validators: Validator[] = [];
-  for (const { id, revision } of page.entries) {
-    const codeId = `${database.uuid}/${id}/${revision}`;
-    const code = await validationCodes.read(tx, database, { id, codeId, turns });
-    if (code !== undefined) validators.push({ codeId, code });
+  const validators: DesignCode[] = [];
+  for (const place of page.entries) {
+    const validator = await codes.validator(tx, database, place, turns);
+    if (validator !== undefined) validators.push(validator);
   }
   return validators;
 }
@@ -323,7 +319,7 @@ async function editQuestion(
   }: {
     readonly edit: DocumentEdit;
     readonly context: WriteContext;
-    readonly validators: readonly Validator[];
+    readonly validators: readonly DesignCode[];
   },
 ): Promise<EditQuestion> {
   const old = await oldDocument(tx, database, edit);
@@ -334,10 +330,8 @@ async function editQuestion(
   const shown = newDocument(edit, old);
   const head = renderWireDocument({ ...shown, body: EMPTY_BODY });
   const key = JSON.stringify([head, old?.revision, codeIds, shared]);
-  const run = (): JsonText => {
-    const oldText = old === undefined ? "null" : renderStoredDocument(old, { revisions: true });
-    return `[${renderWireDocument(shown)},${oldText}]`;
-  };
+  const oldArgument = old === undefined ? NULL_ARGUMENT : storedArgument(old);
+  const run = () => sandboxRun([newArgument(shown), oldArgument]);
   return { kind: "edit", key, body: edit.body, run, validators, shared };
 }
 

@@ -5,6 +5,7 @@
  * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts, design-filter.ts.
  */
 export { type BatchSizes, batchesOf } from "./batches.ts";
+export { DesignCodes } from "./design-codes.ts";
 export type { FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { DesignFunctions } from "./design-functions.ts";
@@ -18,7 +19,6 @@ export type { DescribedAttachment, WholeAttachment } from "./stage-attachment.ts
 export { CONTENT_TYPE_DEFAULT, stageAttachment, stageAttachments } from "./stage-attachment.ts";
 export type { RenderOptions } from "./stored-document.ts";
 export { attachmentsSince, renderStoredDocument, writeStoredDocument } from "./stored-document.ts";
-export { ValidationCodes } from "./validation-codes.ts";
 export { writeEdits } from "./write-edits.ts";
 export type { RefusedOutcome } from "./write-refusal.ts";
 export { isWritten, writeRefusal } from "./write-refusal.ts";

@@ -6,6 +6,7 @@ import {
   type RenderedDocument,
   renderWireDocument,
   type WireAttachment,
+  wireDocumentPieces,
   writeWireDocument,
 } from "../protocol/index.ts";
 
@@ -34,6 +35,14 @@ export function writeStoredDocument(
   options: RenderOptions = {},
 ): void {
   writeWireDocument(writer, wireForm(document, options));
+}
+
+/** The same as pieces, of which one is the body's own memory. */
+export function storedDocumentPieces(
+  document: Document,
+  options: RenderOptions = {},
+): readonly Uint8Array[] {
+  return wireDocumentPieces(wireForm(document, options));
 }
 
 function wireForm(document: Document, options: RenderOptions): RenderedDocument {

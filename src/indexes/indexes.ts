@@ -201,7 +201,7 @@ export class Indexes {
     { range, after, descending, limit }: EntriesOptions,
   ): Promise<Page<Entry>> {
     const prefix = keyspaceOf(database).entryPrefix(index.number);
-    let begin = concatBytes([prefix, range.begin]);
+    let begin: Uint8Array = concatBytes([prefix, range.begin]);
     let end = concatBytes([prefix, range.end]);
     if (after !== undefined) {
       const place = concatBytes([prefix, after]);

@@ -39,5 +39,6 @@ export {
   parseWireDocument,
   renderWireDocument,
   wireDocumentOf,
+  wireDocumentPieces,
   writeWireDocument,
 } from "./wire-document.ts";

@@ -10,6 +10,7 @@ import {
   outlineJson,
   Utf8Text,
   type Utf8Writer,
+  utf8Encode,
 } from "../base/index.ts";
 import { ProtocolError } from "./protocol-error.ts";
 import { parseRevision } from "./revision.ts";
@@ -239,6 +240,13 @@ export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument
   writer.text(inner.length === 0 ? head : `${head},`);
   writer.bytes(inner);
   writer.text(tail);
+}
+
+/** The same as pieces, of which one is the body's own memory. */
+export function wireDocumentPieces(document: RenderedDocument): readonly Uint8Array[] {
+  const { head, tail } = renderAround(document);
+  const inner = innerBytes(document.body.bytes);
+  return [utf8Encode(inner.length === 0 ? head : `${head},`), inner, utf8Encode(tail)];
 }
 
 /** The text before and behind the body's members. */

@@ -10,7 +10,7 @@ import {
 } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
-import { VALIDATION_HOOK, ValidationCodes } from "../../src/documents/index.ts";
+import { DesignCodes, VALIDATION_HOOK } from "../../src/documents/index.ts";
 import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import { createSystemRuntime } from "../../src/host/system/runtime.ts";
@@ -95,7 +95,7 @@ export async function openApi({
       runtime: parts.runtime ?? runtime,
       sandbox: sandboxes(runtime),
       timeoutMs: 1_000,
-      validationCodes: new ValidationCodes(),
+      codes: new DesignCodes(),
     },
     authenticate: async () => user,
     server: {

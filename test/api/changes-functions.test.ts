@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { type Asked, openFilms } from "./api.fixture.ts";
+import type { DatabaseHook } from "../../src/databases/index.ts";
+import type { Engine } from "../../src/kv/index.ts";
+import { ADMIN, type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
 const DESIGN = {
@@ -232,5 +234,62 @@ describe("filters that are functions", () => {
     expect(JSON.parse((await next).value ?? "")).toMatchObject({ id: "2020" });
     going.abort();
     await feed.return?.();
+  });
+});
+
+describe("a design document that many filter by", () => {
+  const LONG = { ...DESIGN, long: "x".repeat(1_000_000) };
+
+  test("is read once, until there is another revision of it", async () => {
+    let readBytes = 0;
+    const counting = (engine: Engine): Engine => {
+      const begin = engine.begin.bind(engine);
+      engine.begin = (attempt) => {
+        const begun = begin(attempt);
+        for (const reads of [begun.transaction, begun.transaction.snapshot]) {
+          const getMany = reads.getMany.bind(reads);
+          reads.getMany = async (keys) => {
+            const values = await getMany(keys);
+            for (const value of values) readBytes += value?.length ?? 0;
+            return values;
+          };
+        }
+        return begun;
+      };
+      return engine;
+    };
+    const { ask } = await openFilms({ wrapEngine: counting });
+    const { json } = await ask("PUT /films/_design/d", { body: LONG });
+    const askAll = () =>
+      Promise.all(
+        ["late", "library", "late"].map((name) => ask(`GET ${url}?filter=d/${name}&since=now`)),
+      );
+    readBytes = 0;
+    for (const { status } of [...(await askAll()), ...(await askAll())]) expect(status).toBe(200);
+    expect(readBytes).toBeGreaterThan(1_000_000);
+    expect(readBytes).toBeLessThan(1_100_000);
+    const next = { ...DESIGN, _rev: json.rev, filters: { other: DESIGN.filters.late } };
+    await ask("PUT /films/_design/d", { body: next });
+    expect((await ask(`GET ${url}?filter=d/other`)).status).toBe(200);
+    expect(await ask(`GET ${url}?filter=d/late`)).toMatchObject(
+      refusal(404, "not_found", "missing json key: late"),
+    );
+  });
+
+  test("is not there for who may not see it", async () => {
+    const hook: DatabaseHook = {
+      appliesTo: () => true,
+      afterRead: (document) => (document.id.startsWith("_design/") ? undefined : document),
+    };
+    let user = ADMIN;
+    const authenticate = async () => user;
+    const { ask } = await openFilms({ hooks: [hook], parts: { authenticate } });
+    await ask("PUT /films/_security", { body: { admins: {}, members: {} } });
+    await ask("PUT /films/_design/d", { body: DESIGN });
+    expect((await ask(`GET ${url}?filter=d/late`)).status).toBe(200);
+    user = { ...ADMIN, name: "somebody", roles: [], isAdmin: false };
+    expect(await ask(`GET ${url}?filter=d/late`)).toMatchObject(
+      refusal(404, "not_found", "missing"),
+    );
   });
 });

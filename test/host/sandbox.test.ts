@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { SandboxCall } from "../../src/databases/index.ts";
+import { utf8Encode } from "../../src/base/index.ts";
+import type { LongText, SandboxCall } from "../../src/databases/index.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import { createSystemRuntime } from "../../src/host/system/runtime.ts";
 
@@ -30,12 +31,14 @@ const DESIGN = {
   },
 };
 
+const codeOf = (design: object): LongText => [utf8Encode(JSON.stringify(design))];
+
 let codeCount = 0;
 
 function callOf(source: string, more: Partial<SandboxCall> = {}): SandboxCall {
   return {
     codeId: String(codeCount++),
-    code: JSON.stringify({ ...DESIGN, filters: { f: source } }),
+    code: codeOf({ ...DESIGN, filters: { f: source } }),
     kind: "filter",
     path: ["filters", "f"],
     runs: ['[{"n":1}]', '[{"n":2}]'],
@@ -183,7 +186,7 @@ test("a view lets a document pass for which it emits", async () => {
 });
 
 test("validation tells for each document what was thrown", async () => {
-  const code = JSON.stringify({
+  const code = codeOf({
     validate_doc_update: `function (newDoc, oldDoc, userCtx, secObj) {
       if (newDoc === 0) return;
       if (newDoc === 1) throw { forbidden: "no" };
@@ -220,4 +223,74 @@ test("what one design document leaves behind is not seen by another", async () =
   await filter("function () { globalThis.secret = 1; Array.prototype.evil = 1; return true; }");
   const source = "function () { return typeof secret === 'undefined' && [].evil === undefined; }";
   expect(await filter(source)).toEqual([true, true]);
+});
+
+describe("a long argument", () => {
+  /** Of characters that have one to four bytes each, so that some stand where it is cut. */
+  const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
+
+  /** What the expression of `doc`, `old` and `this` says, when it is asked with these texts. */
+  async function shown(expression: string, ...texts: readonly string[]): Promise<unknown> {
+    const filter = `function (doc, old) { throw { forbidden: JSON.stringify(${expression}) }; }`;
+    const code = codeOf({ lib: { m: "exports.n = 7;" }, long: LONG, validate_doc_update: filter });
+    // Cut somewhere, as an argument comes.
+    const cut = (text: string): LongText => {
+      const bytes = utf8Encode(text);
+      return [bytes.subarray(0, 5), bytes.subarray(5)];
+    };
+    const call = { kind: "validate", path: ["validate_doc_update"], shared: "[]" } as const;
+    const runs = [texts.map(cut)];
+    const codeId = String(codeCount++);
+    const [answer] = await pool.call({ ...call, codeId, code, runs, timeoutMs: 60_000 });
+    return JSON.parse(answer?.reason ?? "null");
+  }
+
+  test("is what its text says, in its order", async () => {
+    const text = JSON.stringify({ first: 1, long: LONG, list: [1, { a: LONG }], last: "x" });
+    expect(await shown("Object.keys(doc)", text)).toEqual(["first", "long", "list", "last"]);
+    const sum = "var sum = 0; for (var i = 0; i < text.length; i++) sum += i * text.charCodeAt(i)";
+    const expression = `(function (text) { ${sum}; return [text.length, sum % 1e9]; })(JSON.stringify(doc))`;
+    let expected = 0;
+    for (let at = 0; at < text.length; at++) expected += at * text.charCodeAt(at);
+    expect(await shown(expression, text)).toEqual([text.length, expected % 1e9]);
+  });
+
+  test("has its members as its own, and one value for each", async () => {
+    const list = JSON.stringify(Array(30_000).fill("abc"));
+    const text = `{"a":${list},"b":1,"a":2,"b":${list},"__proto__":${list}}`;
+    expect(
+      await shown(
+        "[doc.a, doc.b.length, doc.b === doc.b, Object.keys(doc), Object.getPrototypeOf(doc) === Object.prototype]",
+        text,
+      ),
+    ).toEqual([2, 30_000, true, ["a", "b", "__proto__"], true]);
+    const changed = "(doc.b = 5, delete doc.a, [Object.assign({}, doc).b, 'a' in doc])";
+    expect(await shown(changed, text)).toEqual([5, false]);
+    expect(await shown("(Object.freeze(doc), doc.b = 5, doc.b.length)", text)).toBe(30_000);
+  });
+
+  test("stands beside others, and may be no object", async () => {
+    const list = JSON.stringify(Array(30_000).fill("abc"));
+    expect(await shown("[doc.length, old]", list, "null")).toEqual([30_000, null]);
+    expect(await shown("[doc.x, old.y.length]", '{"x":1}', `{"y":${list}}`)).toEqual([1, 30_000]);
+    expect(await shown("doc.n", `{${'"a":1,'.repeat(30_000)}"n":3}`)).toBe(3);
+  });
+
+  test("is a design document, too", async () => {
+    expect(await shown("[this.long.length, require('lib/m').n]", "1")).toEqual([LONG.length, 7]);
+  });
+
+  test("is gone for who keeps it for a later run", async () => {
+    const source = `function (doc) {
+      globalThis.kept = globalThis.kept || doc;
+      return doc.n > 1 && kept.long.length > 0;
+    }`;
+    const code = codeOf({ filters: { f: source } });
+    const run = (n: number): LongText[] => [[utf8Encode(JSON.stringify({ n, long: LONG }))]];
+    const call = { ...callOf("", { codeId: String(codeCount++), code }), kind: "filter" } as const;
+    expect(await pool.call({ ...call, runs: [run(1)] })).toEqual([false]);
+    await expect(pool.call({ ...call, runs: [run(2)] })).rejects.toMatchObject({
+      reason: "The document of an earlier run is not there any more",
+    });
+  });
 });

@@ -1,7 +1,7 @@
 /** The parts of a node as `src/server` puts them together, on any runtime and store, without sockets. */
 import type { Runtime, Seal } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
-import { ValidationCodes } from "../../src/documents/index.ts";
+import { DesignCodes } from "../../src/documents/index.ts";
 import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
@@ -74,7 +74,7 @@ export function composeNode({
   const parts = joinNodeParts(options);
   const replication = joinReplication(parts, {
     reach: {
-      functions: { runtime, sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },
+      functions: { runtime, sandbox, timeoutMs: 1_000, codes: new DesignCodes() },
       resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
       documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
       serverUrl,

@@ -5,6 +5,7 @@ import type {
   QuickJSRuntime,
   QuickJSWASMModule,
 } from "quickjs-emscripten-core";
+import { LateTexts } from "./late-texts.ts";
 import type { SandboxAnswer, SandboxRequest } from "./messages.ts";
 import { SANDBOX_PRELUDE } from "./prelude.ts";
 
@@ -20,10 +21,12 @@ export class SandboxCode {
   readonly #context: QuickJSContext;
   readonly #run: QuickJSHandle;
   readonly #logged: string[] = [];
+  readonly #texts = new LateTexts();
   #timeoutMs = 0;
   #deadlineMs = Number.POSITIVE_INFINITY;
 
-  constructor(module: QuickJSWASMModule, code: string) {
+  /** The memory of the code has to stay. */
+  constructor(module: QuickJSWASMModule, code: Uint8Array) {
     const runtime = module.newRuntime();
     runtime.setMemoryLimit(MEMORY_BYTES_MAX);
     runtime.setMaxStackSize(STACK_BYTES_MAX);
@@ -38,20 +41,37 @@ export class SandboxCode {
       if (this.#logged.length >= LOG_LINES_MAX) return;
       this.#logged.push(context.getString(text).slice(0, LOG_LINE_LENGTH_MAX));
     });
-    const design = context.newString(code);
+    const readPiece = context.newFunction("readPiece", (id, index) => {
+      const piece = this.#texts.piece(context.getNumber(id), context.getNumber(index));
+      return piece === undefined ? context.undefined : context.newString(piece);
+    });
+    const design = context.newString(JSON.stringify(this.#texts.add(code)));
     const prelude = context.unwrapResult(context.evalCode(SANDBOX_PRELUDE, "sandbox.js"));
     this.#run = context.unwrapResult(
-      context.callFunction(prelude, context.undefined, design, startRun, writeLog),
+      context.callFunction(prelude, context.undefined, design, startRun, writeLog, readPiece),
     );
-    for (const handle of [prelude, design, startRun, writeLog]) handle.dispose();
+    for (const handle of [prelude, design, startRun, writeLog, readPiece]) handle.dispose();
   }
 
-  call({ kind, path, runs, shared, timeoutMs }: SandboxRequest): SandboxAnswer {
+  call(request: SandboxRequest): SandboxAnswer {
+    const { mark } = this.#texts;
+    try {
+      return this.#call(request);
+    } finally {
+      this.#texts.forgetSince(mark);
+    }
+  }
+
+  #call({ kind, path, runs, shared, timeoutMs }: SandboxRequest): SandboxAnswer {
     const context = this.#context;
     this.#logged.length = 0;
     this.#timeoutMs = timeoutMs;
     this.#deadlineMs = performance.now() + timeoutMs;
-    const texts = [kind, JSON.stringify(path), `[${runs.join(",")}]`, shared];
+    const runTexts = runs.map((run) => {
+      if (typeof run === "string") return run;
+      return JSON.stringify({ late: run.map((argument) => this.#texts.add(argument)) });
+    });
+    const texts = [kind, JSON.stringify(path), `[${runTexts.join(",")}]`, shared];
     const handles = texts.map((text) => context.newString(text));
     const result = context.callFunction(this.#run, context.undefined, ...handles);
     for (const handle of handles) handle.dispose();

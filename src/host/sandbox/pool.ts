@@ -3,7 +3,7 @@
  * at a time; calls wait in order. A thread that reached a limit, or does not answer, is replaced.
  */
 import { Worker } from "node:worker_threads";
-import type { Runtime } from "../../base/index.ts";
+import { concatBytes, type Runtime } from "../../base/index.ts";
 import {
   type Refusal,
   type Sandbox,
@@ -99,11 +99,10 @@ export class SandboxPool implements Sandbox {
       },
     };
     thread.handle.ref();
-    const { code, ...call } = waiting.call;
-    const isKnown = thread.codeId === call.codeId;
-    thread.codeId = call.codeId;
-    const request: SandboxRequest = { ...call, code: isKnown ? undefined : code };
-    thread.handle.postMessage(request);
+    const isKnown = thread.codeId === waiting.call.codeId;
+    thread.codeId = waiting.call.codeId;
+    const request = requestOf(waiting.call, isKnown);
+    thread.handle.postMessage(request, memoryOf(request));
   }
 
   #start(): Thread {
@@ -127,7 +126,7 @@ export class SandboxPool implements Sandbox {
 
   #answered(thread: Thread, answer: SandboxAnswer): void {
     const { current } = thread;
-    if (answer.kind === "ready" || current === undefined) return;
+    if (answer.kind === "ready" || answer.kind === "spent" || current === undefined) return;
     for (const message of answer.logged) {
       this.#runtime.trace.event("design.logged", { codeId: current.call.codeId, message });
     }
@@ -138,6 +137,20 @@ export class SandboxPool implements Sandbox {
     else current.reject(new SandboxError(answer.failure.error, answer.failure.reason));
     this.#next();
   }
+}
+
+/** The texts as the thread gets them: copies that are its own. */
+function requestOf({ code, runs, ...call }: SandboxCall, isKnown: boolean): SandboxRequest {
+  return {
+    ...call,
+    code: isKnown ? undefined : concatBytes(code),
+    runs: runs.map((run) => (typeof run === "string" ? run : run.map(concatBytes))),
+  };
+}
+
+function memoryOf({ code, runs }: SandboxRequest): ArrayBuffer[] {
+  const texts = runs.flatMap((run) => (typeof run === "string" ? [] : run));
+  return (code === undefined ? texts : [code, ...texts]).map(({ buffer }) => buffer);
 }
 
 function ended(): SandboxError {

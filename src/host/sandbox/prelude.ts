@@ -3,18 +3,21 @@
  * for the modules of the document, and has the functions of CouchDB's query server (`log`, `sum`, `isArray`, `toJSON`,
  * `emit`).
  *
- * It is evaluated once for a design document, with `design` (its text), `startRun` and `writeLog` (the host's) as
- * arguments, and returns a function from JSON text to JSON text. It takes references to what it uses before any foreign
+ * It is evaluated once for a design document, with `designPlaces` (where its text is to be had), `startRun`,
+ * `writeLog` and `readPiece` (the host's) as arguments, and returns a function from JSON text to JSON text. It takes references to what it uses before any foreign
  * code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`
-(function (designText, startRun, writeLog) {
+(function (designPlaces, startRun, writeLog, readPiece) {
   var root = globalThis;
   var evaluate = root.eval;
   var parse = JSON.parse;
   var print = JSON.stringify;
   var hasOwn = Object.prototype.hasOwnProperty;
-  var design = parse(designText);
+  var isArray = Array.isArray;
+  var define = Reflect.defineProperty;
+  var join = Function.prototype.call.bind(Array.prototype.join);
+  var design = lateValue(parse(designPlaces));
   var compiled = Object.create(null);
   var modules = Object.create(null);
   var emitted = false;
@@ -29,6 +32,46 @@ export const SANDBOX_PRELUDE = String.raw`
     writeLog(typeof shown === "string" ? shown : String(print(shown)));
   };
   root.emit = function () { emitted = true; };
+
+  /** The text of that number, which comes in pieces. */
+  function lateText(id) {
+    var pieces = [];
+    for (;;) {
+      var piece = readPiece(id, pieces.length);
+      if (piece === undefined) break;
+      pieces[pieces.length] = piece;
+    }
+    if (pieces.length === 0) throw new Error("The document of an earlier run is not there any more");
+    return join(pieces, "");
+  }
+
+  /** Of the number of its text, and the names and numbers of its members that come when they are looked at. */
+  function lateValue(places) {
+    var value = parse(lateText(places[0]));
+    for (var index = 1; index < places.length; index++) defineLate(value, places[index][0], places[index][1]);
+    return value;
+  }
+
+  function defineLate(object, name, id) {
+    var value;
+    var isThere = false;
+    function get() {
+      if (!isThere) value = parse(lateText(id));
+      isThere = true;
+      return value;
+    }
+    function set(other) {
+      define(this, name, { value: other, writable: true, enumerable: true, configurable: true });
+    }
+    define(object, name, { get: get, set: set, enumerable: true, configurable: true });
+  }
+
+  function argumentsOf(run) {
+    if (isArray(run)) return run;
+    var values = [];
+    for (var index = 0; index < run.late.length; index++) values[index] = lateValue(run.late[index]);
+    return values;
+  }
 
   function failure(error, reason) { return ["error", error, reason]; }
 
@@ -172,7 +215,7 @@ export const SANDBOX_PRELUDE = String.raw`
       var results = [];
       for (var index = 0; index < runs.length; index++) {
         startRun();
-        results.push(kinds[kind](fun, runs[index].concat(parse(sharedText))));
+        results.push(kinds[kind](fun, argumentsOf(runs[index]).concat(parse(sharedText))));
       }
       return print({ results: results });
     } catch (error) {

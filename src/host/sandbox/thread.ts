@@ -15,6 +15,11 @@ const codes = new Map<string, SandboxCode>();
 port.on("message", (request: SandboxRequest) => {
   const answer = codeOf(request).call(request);
   port.postMessage(answer);
+  const memory = request.runs.flatMap((run) =>
+    typeof run === "string" ? [] : run.map(({ buffer }) => buffer),
+  );
+  if (memory.length > 0)
+    port.postMessage({ kind: "spent", memory } satisfies SandboxAnswer, memory);
   // Memory that the module took is given back only with the thread.
   if (answer.kind === "failed" && answer.isSpent) port.close();
 });
@@ -22,7 +27,7 @@ port.postMessage({ kind: "ready" } satisfies SandboxAnswer);
 
 /** The one that was used last is at the end. */
 function codeOf({ codeId, code }: SandboxRequest): SandboxCode {
-  const found = codes.get(codeId) ?? new SandboxCode(module, code as string);
+  const found = codes.get(codeId) ?? new SandboxCode(module, code as Uint8Array);
   codes.delete(codeId);
   codes.set(codeId, found);
   const [oldestId] = codes.keys();

@@ -1,7 +1,7 @@
 /** `[couchdb]`: settings of databases and of the functions in them, read live. */
 import type { Runtime } from "../../base/index.ts";
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
-import { type DesignFunctions, ValidationCodes } from "../../documents/index.ts";
+import { DesignCodes, type DesignFunctions } from "../../documents/index.ts";
 import {
   choiceSetting,
   integerSetting,
@@ -52,7 +52,7 @@ export function designFunctions(
   return {
     runtime,
     sandbox,
-    validationCodes: new ValidationCodes(),
+    codes: new DesignCodes(),
     get timeoutMs() {
       return settings.processTimeoutMs;
     },

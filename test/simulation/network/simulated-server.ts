@@ -1,7 +1,7 @@
 /** A node that serves the API to the others, and fails over some documents, alone or with others. It is the real code. */
 import { setMaxListeners } from "node:events";
 import { createApi, UuidSource } from "../../../src/api/index.ts";
-import { ValidationCodes } from "../../../src/documents/index.ts";
+import { DesignCodes } from "../../../src/documents/index.ts";
 import { parseMultipart } from "../../../src/host/http/multipart-parser.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import { ADMIN, SETTINGS } from "../../api/api-settings.ts";
@@ -42,7 +42,7 @@ export class SimulatedServer {
         runtime,
         sandbox: SYNCHRONOUS_SANDBOX,
         timeoutMs: 1000,
-        validationCodes: new ValidationCodes(),
+        codes: new DesignCodes(),
       },
       authenticate: async () => ADMIN,
       server: {

@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { utf8Encode } from "../../base/index.ts";
+import { LateTexts } from "./late-texts.ts";
+
+function textOf(texts: LateTexts, id: number): string {
+  let text = "";
+  for (let index = 0; ; index++) {
+    const piece = texts.piece(id, index);
+    if (piece === undefined) return text;
+    text += piece;
+  }
+}
+
+test("of a long text only what is around its long members comes at first", () => {
+  const long = JSON.stringify("\u20ac".repeat(50_000));
+  const texts = new LateTexts();
+  const [id, ...late] = texts.add(
+    utf8Encode(`{"a":1, "long": ${long} ,"b":[],"longer":[${long}]}`),
+  );
+  expect(textOf(texts, id)).toBe('{"a":1, "long": null ,"b":[],"longer":null}');
+  expect(late.map(([name, lateId]) => [name, textOf(texts, lateId)])).toEqual([
+    ["long", long],
+    ["longer", `[${long}]`],
+  ]);
+});
+
+test("a short text comes as a whole, and so does one without long members", () => {
+  const texts = new LateTexts();
+  for (const text of ['{"a":1}', "null", JSON.stringify(Array(30_000).fill("abc"))]) {
+    const [id, ...late] = texts.add(utf8Encode(text));
+    expect(textOf(texts, id)).toBe(text);
+    expect(late).toEqual([]);
+  }
+});
+
+test("what was added since a mark is forgotten, and its numbers are not used again", () => {
+  const texts = new LateTexts();
+  const [kept] = texts.add(utf8Encode("1"));
+  const { mark } = texts;
+  const [forgotten] = texts.add(utf8Encode("2"));
+  texts.forgetSince(mark);
+  const [next] = texts.add(utf8Encode("3"));
+  expect([kept, forgotten, next].map((id) => textOf(texts, id))).toEqual(["1", "", "3"]);
+});
