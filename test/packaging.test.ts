@@ -152,10 +152,37 @@ function composeErrors(file: unknown) {
   return ajv.errors ?? [];
 }
 
-test("the file for compose follows its schema", () => {
-  const file = parse(read("examples/compose.yml"));
-  expect(composeErrors(file)).toEqual([]);
-  expect(composeErrors({ ...file, servces: {} })).not.toEqual([]);
+test.each(["compose.yml", "compose-cluster.yml"])(
+  "examples/%s follows compose's schema",
+  (name) => {
+    const file = parse(read(`examples/${name}`), { merge: true });
+    expect(composeErrors(file)).toEqual([]);
+    expect(composeErrors({ ...file, servces: {} })).not.toEqual([]);
+    const used = Object.values<{ volumes: string[] }>(file.services).flatMap(({ volumes }) =>
+      volumes.map((volume) => volume.split(":")[0]),
+    );
+    expect(Object.keys(file.volumes).sort()).toEqual([...new Set(used)].sort());
+  },
+);
+
+test("the nodes of the example of a cluster share its file and its key, and have the image that is built for them", () => {
+  const { services, networks } = parse(read("examples/compose-cluster.yml"), { merge: true });
+  const { foundationdb, configure, ...nodes } = services;
+  expect(Object.keys(nodes)).toEqual(["tandem-1", "tandem-2", "tandem-3"]);
+  const address = foundationdb.networks.default.ipv4_address;
+  const { FDB_CLUSTER_FILE, FDB_CLUSTER_FILE_CONTENTS } = foundationdb.environment;
+  expect(FDB_CLUSTER_FILE_CONTENTS).toBe(`tandem:tandem@${address}:4500`);
+  expect(networks.default.ipam.config[0].subnet.startsWith(address.replace(/\d+$/, ""))).toBe(true);
+  const dockerfile = read("examples/foundationdb.Dockerfile");
+  expect(validate(dockerfile)).toEqual([]);
+  expect(dockerfile).toContain(`FROM ${foundationdb.image} AS client`);
+  expect(dockerfile.trimEnd().endsWith("USER node")).toBe(true);
+  for (const [name, node] of Object.entries<typeof foundationdb>(nodes)) {
+    expect(node.environment.TANDEM_CLUSTER_FILE).toBe(FDB_CLUSTER_FILE);
+    expect(node.environment.TANDEM_SECRETS_KEY).toContain(":?");
+    expect(node.hostname).toBe(name);
+    expect(dockerfile).toContain(`-t ${node.image} `);
+  }
 });
 
 test("the manifests follow Kubernetes' schemas, and name each other", () => {

@@ -20,7 +20,7 @@ const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
   ["README.md", "npm start", "every test of a node starts what it builds"],
   ["docs/five-minutes.md", "npm ci", "the same"],
-  ["docs/clusters.md", "docker run", "needs Docker, and an image that nobody has built yet"],
+  ["docs/clusters.md", "docker build", "needs Docker, and images that nobody has built yet"],
   ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
   [
     "docs/installing.md",

@@ -1,0 +1,10 @@
+# The image of the Dockerfile with what a node on FoundationDB needs besides: the client library, and the package that speaks to it.
+#
+#   docker build -t tandem . && docker build -t tandem-foundationdb -f examples/foundationdb.Dockerfile .
+FROM foundationdb/foundationdb:7.3.63 AS client
+
+FROM tandem
+USER root
+COPY --from=client /usr/lib/libfdb_c.so /usr/lib/
+RUN npm install --no-save --save-optional --omit=dev foundationdb@1.1.4
+USER node
