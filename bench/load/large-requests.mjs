@@ -9,8 +9,9 @@
  *
  * A node takes some memory for any request, since its young generation grows and its code is compiled. Beside a small body that is all
  * one sees, so a second node gets nine such requests at once: what its peak has more than that of the first, each of the eight others
- * takes. Exit code 1 when a turn took more than 50 ms, when one request took more than four times its body and `SMALL_MIB`, or a further one
- * more than four times its body and `FURTHER_MIB`. Linux only.
+ * takes. A request that reads a large document takes as much for it as one with such a body may. Exit code 1 when a turn took more than
+ * 50 ms, when one request took more than four times its body and `SMALL_MIB`, or a further one more than four times its body and
+ * `FURTHER_MIB`. What a request needs is written by another process, whose garbage would hide what the request takes. Linux only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -44,10 +45,19 @@ const members = (byteCount) => `{${list(byteCount / 12, (at) => `"${1_000_000 + 
 const NUMBER = "{number}";
 const validator = { validate_doc_update: "function (doc) { if (doc.bad) throw 1; }" };
 const filter = { filters: { all: "function () { return true; }" } };
-const withDesign = (members) => async (node) => {
-  const design = { ...members, long: "x".repeat(7_000_000) };
-  await ask(node.url, "PUT", "/films/_design/a", design);
-};
+const DESIGN_BYTES = 7_000_000;
+const withDesign =
+  (members, byteCount = DESIGN_BYTES) =>
+  async (node) => {
+    const design = { ...members, long: "x".repeat(byteCount) };
+    await ask(node.url, "PUT", "/films/_design/a", design);
+    await ask(node.url, "PUT", "/warm");
+    await ask(node.url, "PUT", "/warm/_design/a", filter);
+  };
+/** The threads that run functions are started, as by the first request that has one. */
+const startFunctions = (node) =>
+  Promise.all([1, 2, 3].map(() => ask(node.url, "GET", "/warm/_changes?filter=a/all")));
+const looker = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
 
 const REQUESTS = [
   ["document 7.9 MB, numbers", "PUT", "/films/a", () => numbers(7_900_000)],
@@ -154,7 +164,29 @@ const REQUESTS = [
   ],
   ["validated 7.9 MB", "PUT", "/films/a", () => text(7_900_000), withDesign(validator)],
   ["validated small, by 7 MB", "PUT", `/films/a${NUMBER}`, () => '{"a":1}', withDesign(validator)],
-  ["filtered by 7 MB", "POST", "/films/_changes?filter=a/all", () => "{}", withDesign(filter)],
+  [
+    "filtered by 7 MB, new changes",
+    "POST",
+    "/films/_changes?filter=a/all&since=now",
+    () => "{}",
+    withDesign(filter),
+  ],
+  [
+    "filtered by 7 MB, itself among the changes",
+    "POST",
+    "/films/_changes?filter=a/all",
+    () => "{}",
+    withDesign(filter),
+    DESIGN_BYTES,
+  ],
+  ["looked at 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000), withDesign(looker, 9)],
+  ["looked at 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000), withDesign(looker, 9)],
+  [
+    "_design of 10,000 views",
+    "PUT",
+    "/films/_design/a",
+    () => `{"language":"query","views":{${list(10_000, (at) => `"${at}":{"map":{}}`)}}}`,
+  ],
   [
     "_design of 100,000 views",
     "PUT",
@@ -212,17 +244,18 @@ const REQUESTS = [
 ];
 
 let isBad = false;
-for (const [name, method, path, bodyOf, prepare = async () => {}] of REQUESTS) {
+for (const [name, method, path, bodyOf, prepare, readBytes = 0] of REQUESTS) {
   if (!name.startsWith(NAME)) continue;
-  const asked = { method, path, body: bodyOf(), prepare };
-  const one = await withNode((node) => sendAtOnce(node, asked, 1));
+  const asked = { method, path, body: bodyOf() };
+  const one = await withNode(prepare, (node) => sendAtOnce(node, asked, 1));
   const bodyMib = Buffer.byteLength(asked.body) / MIB;
-  let isOver = one.turnMs > TURN_MS_MAX || one.grownMib > GROWTH_MAX * bodyMib + SMALL_MIB;
+  const countedMib = bodyMib + readBytes / MIB;
+  let isOver = one.turnMs > TURN_MS_MAX || one.grownMib > GROWTH_MAX * countedMib + SMALL_MIB;
   let further = "";
   if (bodyMib < SMALL_BODY_MIB) {
-    const many = await withNode((node) => sendAtOnce(node, asked, AT_ONCE));
+    const many = await withNode(prepare, (node) => sendAtOnce(node, asked, AT_ONCE));
     const furtherMib = (many.grownMib - one.grownMib) / (AT_ONCE - 1);
-    isOver ||= furtherMib > GROWTH_MAX * bodyMib + FURTHER_MIB;
+    isOver ||= furtherMib > GROWTH_MAX * countedMib + FURTHER_MIB;
     further = `, ${furtherMib.toFixed(1)} MiB for a further one`;
   }
   isBad ||= isOver;
@@ -233,12 +266,18 @@ for (const [name, method, path, bodyOf, prepare = async () => {}] of REQUESTS) {
 }
 process.exit(isBad ? 1 : 0);
 
-async function withNode(use) {
+async function withNode(prepare, use) {
   const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
-  const node = await openProcess(directory, { isMetered: true });
+  let node = await openProcess(directory, { isMetered: true });
   try {
     await ask(node.url, "PUT", "/films");
     await ask(node.url, "POST", "/films/_bulk_docs", { docs: [{ _id: "1", a: 1 }] });
+    if (prepare !== undefined) {
+      await prepare(node);
+      await endProcess(node);
+      node = await openProcess(directory, { isMetered: true });
+      await startFunctions(node);
+    }
     return await use(node);
   } finally {
     await endProcess(node, "SIGKILL");
@@ -246,10 +285,10 @@ async function withNode(use) {
   }
 }
 
-async function sendAtOnce(node, { method, path, body, prepare }, count) {
-  await prepare(node);
+async function sendAtOnce(node, { method, path, body }, count) {
   // The services of a node that was started just now have their first looks.
   await pause(1_500);
+  await measure(node, true);
   const beforeMib = memoryMib(node, "VmRSS");
   const mappedMib = memoryMib(node, "RssFile");
   writeFileSync(`/proc/${node.child.pid}/clear_refs`, "5");
