@@ -2,6 +2,7 @@
  * The machine as a component sees it: time, chance, digests, and where to announce events. `server/` or a simulator
  * makes it once and passes it down; the core never uses the machine directly.
  */
+import { concatBytes } from "./bytes.ts";
 import type { EventName, Events } from "./events.ts";
 import { hexEncode } from "./hex.ts";
 import type { Spans } from "./spans.ts";
@@ -40,6 +41,19 @@ export interface Digests {
   /** As lower-case hexadecimal digits. */
   sha1Hex(bytes: Uint8Array): string;
 }
+
+/** Of the bytes one behind the other, as `md5Hex`; many are not copied for it. */
+export function md5HexOf(digests: Digests, pieces: readonly Uint8Array[]): string {
+  let byteCount = 0;
+  for (const { length } of pieces) byteCount += length;
+  // A digest in pieces takes longer to begin.
+  if (byteCount <= COPIED_BYTES_MAX) return digests.md5Hex(concatBytes(pieces));
+  const md5 = digests.createMd5();
+  for (const piece of pieces) md5.update(piece);
+  return hexEncode(md5.digest());
+}
+
+const COPIED_BYTES_MAX = 16_384;
 
 export interface GzipOptions {
   /** 1 (fast) to 9 (small). */

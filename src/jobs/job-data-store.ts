@@ -54,6 +54,11 @@ export class JobDataStore {
     return this.#request.get(tx, job);
   }
 
+  /** The same, decoded at the first call. */
+  getRequestLater(tx: ReadTransaction, job: JobName): Promise<() => JobData | undefined> {
+    return this.#request.getLater(tx, job);
+  }
+
   /** Data and requests of several jobs, in their order. */
   async getMany(
     tx: ReadTransaction,
@@ -140,15 +145,28 @@ class JsonRows {
     return this.#decode(tx, job, await tx.get(this.#key(job, 0)));
   }
 
-  /** Most objects are one row, and every write of one writes the first. */
+  async getLater(tx: ReadTransaction, job: JobName): Promise<() => JobData | undefined> {
+    const rows = await this.#read(tx, job, await tx.get(this.#key(job, 0)));
+    return once(() => rows && this.#form.decode(job, decodeData(rows)));
+  }
+
   async #decode(
     tx: ReadTransaction,
     job: JobName,
     first: Uint8Array | undefined,
   ): Promise<JobData | undefined> {
+    const rows = await this.#read(tx, job, first);
+    return rows && this.#form.decode(job, decodeData(rows));
+  }
+
+  /** Most objects are one row, and every write of one writes the first. */
+  async #read(
+    tx: ReadTransaction,
+    job: JobName,
+    first: Uint8Array | undefined,
+  ): Promise<readonly Uint8Array[] | undefined> {
     if (first === undefined) return undefined;
-    const rows = first.length < DATA_CHUNK_BYTES ? [first] : await this.#rows(tx, job);
-    return this.#form.decode(job, decodeData(rows));
+    return first.length < DATA_CHUNK_BYTES ? [first] : this.#rows(tx, job);
   }
 
   /** Those of several jobs, in their order. */
@@ -206,4 +224,13 @@ class JsonRows {
     const page = await tx.getRangePage(this.#range(job));
     return page.entries.map(({ value }) => value);
   }
+}
+
+/** What `make` makes at the first call, and nothing else is kept. */
+function once<T>(make: () => T): () => T {
+  let state: { readonly make: () => T } | { readonly made: T } = { make };
+  return () => {
+    if ("make" in state) state = { made: state.make() };
+    return state.made;
+  };
 }

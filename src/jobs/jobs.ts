@@ -278,11 +278,19 @@ export class Jobs {
     const name = { type, id };
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     if (facts === undefined) return undefined;
-    const request = facts.hasRequest ? await this.#data.getRequest(tx, name) : undefined;
+    const requestLater = await this.#requestLater(tx, name, facts);
     return {
-      job: jobOf(name, facts, { data, request }),
+      job: withRequestLater(jobOf(name, facts, { data, request: undefined }), requestLater),
       activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
+  }
+
+  async #requestLater(
+    tx: ReadTransaction,
+    name: JobName,
+    { hasRequest }: JobFacts,
+  ): Promise<() => JobData | undefined> {
+    return hasRequest ? this.#data.getRequestLater(tx, name) : () => undefined;
   }
 
   /** One page of a type's jobs in order of id, beginning behind `afterId`. */
@@ -388,7 +396,7 @@ export class Jobs {
   ): Promise<{ readonly held: HeldJob; readonly job: Job }> {
     const [facts, data = {}] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     assert(facts?.state === "pending", "A job in the queue is pending");
-    const request = facts.hasRequest ? await this.#data.getRequest(tx, name) : undefined;
+    const requestLater = await this.#requestLater(tx, name, facts);
     const lock = randomHex(this.#runtime.random);
     const { type, id } = name;
     const { scheduledAtSec, group, hasRequest } = facts;
@@ -398,7 +406,10 @@ export class Jobs {
     this.counts.change(tx, type, facts, { state: "running", group });
     return {
       held: { type, id, lock },
-      job: { type, id, state: "running", worker, scheduledAtSec, group, data, request },
+      job: withRequestLater(
+        { type, id, state: "running", worker, scheduledAtSec, group, data },
+        requestLater,
+      ),
     };
   }
 
@@ -677,6 +688,16 @@ function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: S
   const { state, scheduledAtSec, group } = facts;
   const worker = facts.state === "running" ? facts.worker : undefined;
   return { type, id, state, worker, scheduledAtSec, group, data, request };
+}
+
+/** A job whose request is decoded when somebody asks for it: it may be long, and who waits for a job looks at its data again and again. */
+function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData | undefined): Job {
+  return {
+    ...job,
+    get request() {
+      return requestLater();
+    },
+  };
 }
 
 /** Whether a job has a request after this one was given to it, or none. */

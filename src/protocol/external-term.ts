@@ -11,6 +11,7 @@ export type Term =
   | { readonly charlist: string }
   | { readonly tuple: readonly Term[] }
   | { readonly list: readonly Term[] }
+  | { readonly binaries: readonly string[] }
   | { readonly number: number }
   | EncodedTerm;
 
@@ -23,7 +24,14 @@ export const atom = (name: string): Term => ({ atom: name });
 export const binary = (text: string): Term => ({ binary: text });
 export const charlist = (text: string): Term => ({ charlist: text });
 export const tuple = (...items: Term[]): Term => ({ tuple: items });
+/** A list of binaries, of which there may be many. */
+export const binaries = (texts: readonly string[]): Term => ({ binaries: texts });
 export const list = (items: readonly Term[]): Term => ({ list: items });
+
+const VERSION = 131;
+const LIST = 108;
+const BINARY = 109;
+const NIL = 106;
 
 /** Of a usual replication. */
 const ENCODED_BYTES_EXPECTED = 512;
@@ -41,15 +49,23 @@ export function jsonTerm(value: unknown): Term {
 
 /** The same term, which is encoded now and never again. */
 export function encodeOnce(term: Term): EncodedTerm {
+  if ("encoded" in term) return term;
   const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
   append(writer, term);
   return { encoded: writer.finish() };
 }
 
+/** The bytes of `list(items)`, as `encodeTerm` makes them, in pieces: what was encoded before is not copied. */
+export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] {
+  if (items.every((item) => byteOf(item) !== undefined)) return [encodeTerm(list(items))];
+  const head = Uint8Array.of(VERSION, LIST, ...bigEndian(items.length, 4));
+  return [head, ...items.map((item) => encodeOnce(item).encoded), Uint8Array.of(NIL)];
+}
+
 /** The term's bytes, with the version byte before them. */
 export function encodeTerm(term: Term): Uint8Array {
   const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
-  writer.bytes(Uint8Array.of(131));
+  writer.bytes(Uint8Array.of(VERSION));
   append(writer, term);
   return writer.finish();
 }
@@ -63,7 +79,8 @@ function append(writer: Utf8Writer, term: Term): void {
   else if ("tuple" in term) {
     writer.bytes(Uint8Array.of(104, term.tuple.length));
     for (const item of term.tuple) append(writer, item);
-  } else appendList(writer, term.list);
+  } else if ("binaries" in term) appendBinaries(writer, term.binaries);
+  else appendList(writer, term.list);
 }
 
 /** Of ASCII, and so short that its length is a character of ASCII, too: the whole is a text then. */
@@ -72,7 +89,43 @@ const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 function appendBinary(writer: Utf8Writer, text: string): void {
   // The writer encodes many texts together. A replication may have a hundred thousand ids.
   if (SHORT_TEXT.test(text)) writer.text(`m\0\0\0${String.fromCharCode(text.length)}${text}`);
-  else writer.bytes(tagged(109, 4, utf8Encode(text)));
+  else writer.bytes(tagged(BINARY, 4, utf8Encode(text)));
+}
+
+function appendBinaries(writer: Utf8Writer, texts: readonly string[]): void {
+  if (texts.length > 0) writer.bytes(Uint8Array.of(LIST, ...bigEndian(texts.length, 4)));
+  writer.bytes(encodeBinaries(texts));
+  writer.bytes(Uint8Array.of(NIL));
+}
+
+const HEAD_BYTES = 5;
+
+/** One behind the other. A replication may have twenty thousand ids: nothing is made for each of them that is of ASCII, not even by an iterator. */
+function encodeBinaries(texts: readonly string[]): Uint8Array {
+  let byteCount = HEAD_BYTES * texts.length;
+  for (let index = 0; index < texts.length; index++)
+    byteCount += utf8Length(texts[index] as string);
+  const bytes = new Uint8Array(byteCount);
+  const view = new DataView(bytes.buffer);
+  let end = 0;
+  for (let index = 0; index < texts.length; index++) {
+    const text = texts[index] as string;
+    const length = utf8Length(text);
+    bytes[end] = BINARY;
+    view.setUint32(end + 1, length);
+    end += HEAD_BYTES;
+    if (length > text.length) bytes.set(utf8Encode(text), end);
+    else for (let at = 0; at < length; at++) bytes[end + at] = text.charCodeAt(at);
+    end += length;
+  }
+  return bytes;
+}
+
+function utf8Length(text: string): number {
+  for (let at = 0; at < text.length; at++) {
+    if (text.charCodeAt(at) >= 0x80) return utf8Encode(text).length;
+  }
+  return text.length;
 }
 
 function appendList(writer: Utf8Writer, items: readonly Term[]): void {
@@ -82,10 +135,10 @@ function appendList(writer: Utf8Writer, items: readonly Term[]): void {
       writer.bytes(tagged(107, 2, Uint8Array.from(bytes)));
       return;
     }
-    writer.bytes(Uint8Array.of(108, ...bigEndian(items.length, 4)));
+    writer.bytes(Uint8Array.of(LIST, ...bigEndian(items.length, 4)));
     for (const item of items) append(writer, item);
   }
-  writer.bytes(Uint8Array.of(106));
+  writer.bytes(Uint8Array.of(NIL));
 }
 
 /** Erlang writes a list of bytes as a string, whatever it was meant to be. */

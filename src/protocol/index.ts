@@ -2,8 +2,10 @@
 export type { Term } from "./external-term.ts";
 export {
   atom,
+  binaries,
   binary,
   charlist,
+  encodeListPieces,
   encodeOnce,
   encodeTerm,
   jsonTerm,

@@ -15,7 +15,7 @@ import { addJob } from "./jobs/add-job.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
 import { FailingGroups } from "./jobs/failing-groups.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
-import { decodeJob } from "./jobs/job-data-record.ts";
+import { decodeJob, decodeProgress } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
 import { JobFiguresReader } from "./jobs/job-figures.ts";
@@ -260,7 +260,7 @@ export class Replicator {
   async ended(jobId: string, signal: AbortSignal): Promise<TransientOutcome> {
     return this.#when(jobId, signal, (job): TransientOutcome | undefined => {
       if (job === undefined) return { kind: "removed" };
-      const { state, result, failure } = decodeJob(job);
+      const { state, result, failure } = decodeProgress(job);
       if (state === "completed") return { kind: state, result };
       return state === "failed" ? { kind: state, failure } : undefined;
     });
@@ -270,7 +270,7 @@ export class Replicator {
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
     return this.#when(jobId, signal, (job): string | ReplicationFailure | undefined => {
       if (job === undefined) return { error: "not_found", reason: "missing" };
-      const { state, replicationId, failure, lastStartMs } = decodeJob(job);
+      const { state, replicationId, failure, lastStartMs } = decodeProgress(job);
       if (state === "failed") return failure;
       const hasBegun = lastStartMs > 0 || state !== "pending";
       return hasBegun ? (replicationId ?? jobId) : undefined;

@@ -157,3 +157,22 @@ test("a job without a request costs not one key more", async () => {
   expect(withRequest.readCount - without.readCount).toBe(1);
   expect(without).toEqual({ readCount: 2, writtenCount: 0 });
 });
+
+test("a request is decoded when somebody asks for it, and once", async () => {
+  let decodedCount = 0;
+  jobs = new Jobs(runtime, SUBSPACE, {
+    encode: (_, request) => request,
+    decode: (_, stored) => {
+      decodedCount++;
+      return stored;
+    },
+    renew: () => undefined,
+  });
+  await add({ n: 1 }, LARGE);
+  const waiting = (await get()) as Job;
+  const { job: running } = await accept();
+  expect([waiting.data, running.data]).toEqual([{ n: 1 }, { n: 1 }]);
+  expect(decodedCount).toBe(0);
+  expect([running.request, running.request, waiting.request]).toEqual([LARGE, LARGE, LARGE]);
+  expect(decodedCount).toBe(2);
+});

@@ -5,14 +5,14 @@
  * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never
  * changes: with a new form, equal edits of old and new nodes would conflict.
  */
-import { type Digests, hexEncode } from "../../base/index.ts";
+import { type Digests, md5HexOf } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";
 import { digestBytes } from "../records/body-record.ts";
 import { RecordWriter } from "../records/record-bytes.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 
 const FORM = 1;
-/** A digest in pieces takes longer to begin. */
+/** A longer body is not copied for it. */
 const COPIED_BYTES_MAX = 16_384;
 
 export interface NewRevision {
@@ -29,19 +29,14 @@ export function newRevisionHash(digests: Digests, revision: NewRevision): string
   writer.byte(FORM).byte(deleted ? 1 : 0);
   writer.integer(parent?.generation ?? 0).text(parent?.hash ?? "");
   writer.integer(body.length);
-  // A long body is not copied for it.
   if (body.length <= COPIED_BYTES_MAX) {
     writer.raw(body);
     writeAttachments(writer, attachments);
     return digests.md5Hex(writer.finishBriefly());
   }
-  const md5 = digests.createMd5();
-  md5.update(writer.finish());
-  md5.update(body);
   const rest = new RecordWriter();
   writeAttachments(rest, attachments);
-  md5.update(rest.finishBriefly());
-  return hexEncode(md5.digest());
+  return md5HexOf(digests, [writer.finish(), body, rest.finishBriefly()]);
 }
 
 function writeAttachments(writer: RecordWriter, attachments: readonly Attachment[]): void {

@@ -1,5 +1,12 @@
 /** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
-import { errorCode, type JsonText, joinObject, splitObject, Utf8Text } from "../../base/index.ts";
+import {
+  errorCode,
+  type JsonText,
+  type JsonValue,
+  joinObject,
+  outlineJson,
+  Utf8Text,
+} from "../../base/index.ts";
 import type { Database, DatabaseRegistry, Document, WriteContext } from "../../databases/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
@@ -33,11 +40,12 @@ export async function writeDocumentState(
 ): Promise<void> {
   const stored = data.document && (await database.read(tx, data.document.id));
   if (stored === undefined || stored.deleted) return;
-  const before = JSON.parse(stored.body.text) as Readonly<Record<string, unknown>>;
-  const isSameState = before._replication_state === data.state;
+  const before = outlineBody(stored);
+  const isSameState = before.member("_replication_state")?.isString(data.state) === true;
+  const time = isSameState ? before.member("_replication_state_time")?.string : undefined;
   const members: Record<string, unknown> = {
     _replication_state: data.state,
-    _replication_state_time: (isSameState && before._replication_state_time) || isoTime(nowMs),
+    _replication_state_time: time || isoTime(nowMs),
   };
   if (data.state === "failed") {
     const { error, reason } = data.failure;
@@ -49,7 +57,7 @@ export async function writeDocumentState(
       start_time: isoTime(data.lastStartMs),
     };
   }
-  await rewrite(tx, database, stored, withStateMembers(stored.body.text, members));
+  await rewrite(tx, database, stored, withStateMembers(before, members));
 }
 
 /** Takes the state out of a document whose job begins. */
@@ -60,8 +68,14 @@ export async function clearDocumentState(
 ): Promise<void> {
   const stored = await database.read(tx, id);
   if (stored === undefined || stored.deleted) return;
-  if (!splitObject(stored.body.text).some(({ name }) => STATE_MEMBERS.has(name))) return;
-  await rewrite(tx, database, stored, withStateMembers(stored.body.text, {}));
+  const before = outlineBody(stored);
+  const hasState = [...STATE_MEMBERS].some((name) => before.member(name) !== undefined);
+  if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
+}
+
+/** It may have two million characters, of which these functions look at a few. */
+function outlineBody({ body }: Document): JsonValue {
+  return outlineJson(body.bytes, { depthMax: 1 });
 }
 
 /**
@@ -115,8 +129,8 @@ export async function removeReplicationDocument(
 }
 
 /** The body with these state members instead of those it had; the user's members stay as they came. */
-function withStateMembers(body: JsonText, members: Readonly<Record<string, unknown>>): JsonText {
-  const kept = splitObject(body).filter(({ name }) => !STATE_MEMBERS.has(name));
+function withStateMembers(body: JsonValue, members: Readonly<Record<string, unknown>>): JsonText {
+  const kept = body.members().filter(({ name }) => !STATE_MEMBERS.has(name));
   const added = Object.entries(members).map(([name, value]) => ({
     name,
     value: JSON.stringify(value),

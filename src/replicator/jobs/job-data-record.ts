@@ -109,6 +109,16 @@ export function decodeJob({ data, request }: Pick<Job, "data" | "request">): Rep
   return decoded(request ?? data, data);
 }
 
+/** What became of a job so far, without the work for what was asked. Throws as `decodeJob`. */
+export function decodeProgress({
+  data,
+}: Pick<Job, "data">): JobOutcome & Pick<ReplicationJobData, "replicationId" | "lastStartMs"> {
+  const progress: StoredProgress = data;
+  assert(isKnown(progress.format), "A replication job has a format that this version knows");
+  const { replicationId, lastStartMs = 0 } = progress;
+  return { ...decodeOutcome(progress), replicationId, lastStartMs };
+}
+
 function isKnown(format: number = FORMAT_FLAT): boolean {
   return format === FORMAT || format === FORMAT_FLAT;
 }

@@ -132,7 +132,9 @@ function parseDocumentIds(value: unknown): string[] {
     }
     return decode(id);
   });
-  return [...new Set(ids)].sort();
+  // A set of twenty thousand takes more memory than they do.
+  ids.sort();
+  return ids.filter((id, index) => id !== ids[index - 1]);
 }
 
 function parseQueryParameters(value: unknown): Members {

@@ -28,6 +28,11 @@ const SNEK = { source: "http://srchost.local/src", target: "http://tgthost.local
 test.each([
   ["an unfiltered replication", SNEK, "4ef747bd8669718dd8ec7c7dc2184c6f"],
   ["document ids", { ...SNEK, doc_ids: ["b", "a"] }, "50a789805b4e283318c67c2f73985f40"],
+  [
+    "document ids, twice",
+    { ...SNEK, doc_ids: ["b", "a", "b"] },
+    "50a789805b4e283318c67c2f73985f40",
+  ],
   ["a selector", { ...SNEK, selector: { a: 1 } }, "232b7ef2c885b3218ad24984e3082c2e"],
   [
     "a view filter",
@@ -44,6 +49,31 @@ test("a user filter's code is part of the id", () => {
   const replication = parseReplication({ ...SNEK, filter: "d/f" });
   const { baseId } = replicationId(context(UUID), replication, "function(doc, req){return true;}");
   expect(baseId).toBe("49074f98af56641737a5f895de36b575");
+});
+
+test("many document ids move an id as few do, and are not copied for it", () => {
+  const doc_ids = Array.from({ length: 3_000 }, (_, at) => `document-${at}`);
+  let pieceCount = 0;
+  const inPieces = {
+    ...digests,
+    md5Hex: unused,
+    createMd5: () => {
+      const md5 = createHash("md5");
+      return {
+        update: (bytes: Uint8Array) => {
+          pieceCount++;
+          md5.update(bytes);
+        },
+        digest: () => new Uint8Array(md5.digest()),
+      };
+    },
+  };
+  const { baseId } = replicationId(
+    { ...context(UUID), digests: inPieces },
+    parseReplication({ ...SNEK, doc_ids }),
+  );
+  expect(baseId).toBe("9bd75785d047739fa3c239eae8a65cb2");
+  expect(pieceCount).toBeGreaterThan(5);
 });
 
 test("a transient job's id differs by user", () => {

@@ -5,13 +5,14 @@
  * `+continuous` and `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is
  * never part of an id; a user's name is, as in CouchDB.
  */
-import type { Digests } from "../../base/index.ts";
+import { type Digests, md5HexOf } from "../../base/index.ts";
 import {
   atom,
+  binaries,
   binary,
   charlist,
+  encodeListPieces,
   encodeOnce,
-  encodeTerm,
   jsonTerm,
   list,
   normalizeSelector,
@@ -50,18 +51,8 @@ export function replicationId(
   replication: Replication,
   filterCode?: string,
 ): ReplicationId {
-  const selection = selectionTerms(replication.selection, filterCode);
-  if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
-  if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
-  selection.push(...omissionTerms(replication));
-  // It may have a hundred thousand ids, and is part of five hashes.
-  const encoded = selection.map(encodeOnce);
-  const hash = (...prefix: readonly Term[]): string =>
-    context.digests.md5Hex(encodeTerm(list([...prefix, ...encoded])));
-  const endpoints = (encode: EndpointEncoding): [Term, Term] => [
-    encode(context, replication.source),
-    encode(context, replication.target),
-  ];
+  const hash = hashWithSelection(context, replication, filterCode);
+  const endpoints = (encode: EndpointEncoding) => endpointTerms(context, replication, encode);
   const uuid = binary(context.serverUuid);
   const host = charlist(context.hostName);
   const baseId = hash(uuid, ...endpoints(endpointTerm));
@@ -72,6 +63,29 @@ export function replicationId(
     hash(host, ...endpoints(urlTerm)),
   ].filter((id) => id !== baseId);
   return { baseId, olderBaseIds, id: baseId + suffix(replication) };
+}
+
+/** Makes ids of the terms before those of the selection. */
+function hashWithSelection(
+  { digests }: ReplicationIdContext,
+  replication: Replication,
+  filterCode: string | undefined,
+): (...prefix: readonly Term[]) => string {
+  const selection = selectionTerms(replication.selection, filterCode);
+  if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
+  if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
+  selection.push(...omissionTerms(replication));
+  // It may have twenty thousand ids, and is part of five hashes.
+  const encoded = selection.map(encodeOnce);
+  return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
+}
+
+function endpointTerms(
+  context: ReplicationIdContext,
+  { source, target }: Replication,
+  encode: EndpointEncoding,
+): [Term, Term] {
+  return [encode(context, source), encode(context, target)];
 }
 
 type EndpointEncoding = (context: ReplicationIdContext, address: EndpointAddress) => Term;
@@ -100,7 +114,7 @@ export function transientJobId(
   if (replication.winningRevisionsOnly) terms.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) terms.push(jsonTerm(replication.sinceSequence));
   terms.push(...omissionTerms(replication));
-  return context.digests.md5Hex(encodeTerm(list(terms)));
+  return md5HexOf(context.digests, encodeListPieces(terms));
 }
 
 /** The full id of a replication whose id needs nothing from its source; undefined for one with a user filter. */
@@ -109,7 +123,9 @@ export function knownReplicationId(
   replication: Replication,
 ): string | undefined {
   if (userFilter(replication.selection) !== undefined) return undefined;
-  return replicationId(context, replication, undefined).id;
+  const hash = hashWithSelection(context, replication, undefined);
+  const endpoints = endpointTerms(context, replication, endpointTerm);
+  return hash(binary(context.serverUuid), ...endpoints) + suffix(replication);
 }
 
 /** The name and function of a user filter, `undefined` for anything that needs no code. */
@@ -130,7 +146,7 @@ function suffix({ continuous, createTarget }: Replication): string {
 
 function selectionTerms(selection: Selection, filterCode: string | undefined): Term[] {
   if (selection.kind === "all") return [];
-  if (selection.kind === "doc-ids") return [list(selection.ids.map(binary))];
+  if (selection.kind === "doc-ids") return [binaries(selection.ids)];
   if (selection.kind === "selector") return [jsonTerm(normalizeSelector(selection.selector))];
   const parameters = jsonTerm(selection.queryParameters);
   const user = userFilter(selection);

@@ -7,7 +7,14 @@
  * settings. In between the scheduler sleeps until a job enters the queue, the first one there comes due, a run ends,
  * settings change, or groups are to be charged. A node without work asks the store for nothing.
  */
-import { errorCode, Notifier, type Runtime, runTogether, waitAtMost } from "../../base/index.ts";
+import {
+  errorCode,
+  Notifier,
+  type Runtime,
+  runTogether,
+  Turns,
+  waitAtMost,
+} from "../../base/index.ts";
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
@@ -288,8 +295,11 @@ export class Scheduler {
       this.#empty = { enqueued, untilMs };
       return;
     }
+    // The request of a job may be long, and each begins with work on it. Whatever is to end them all finds those that begin last, too.
+    const turns = new Turns(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
+      if (turns.areDue) await turns.give();
     }
   }
 
