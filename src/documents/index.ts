@@ -15,7 +15,11 @@ export { matchingFilter } from "./document-filter.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { RefusedBatch } from "./refused-batch.ts";
 export { splitRefused, writeInHalves } from "./refused-batch.ts";
-export type { DescribedAttachment, WholeAttachment } from "./stage-attachment.ts";
+export type {
+  DescribedAttachment,
+  IncomingAttachment,
+  WholeAttachment,
+} from "./stage-attachment.ts";
 export { CONTENT_TYPE_DEFAULT, stageAttachment, stageAttachments } from "./stage-attachment.ts";
 export type { RenderOptions } from "./stored-document.ts";
 export { attachmentsSince, renderStoredDocument, writeStoredDocument } from "./stored-document.ts";

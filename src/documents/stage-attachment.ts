@@ -48,22 +48,31 @@ export async function stageAttachment(
   return editOf(attachment, await store.stage(database, attachment.body, options, signal));
 }
 
-/** As `stageAttachment` of each, in their order, with many in one transaction. The next one is taken when it is needed. */
+/** As `stageAttachment` of each, in their order, with many small ones in one transaction. The next one is taken when it is needed. */
 export async function stageAttachments(
   store: AttachmentStore,
   database: Database,
-  attachments: Iterable<WholeAttachment>,
+  attachments:
+    | Iterable<WholeAttachment | IncomingAttachment>
+    | AsyncIterable<WholeAttachment | IncomingAttachment>,
   options: { readonly turns?: Turns; readonly signal: AbortSignal },
 ): Promise<AttachmentEdit[]> {
   // What is kept of each has no bytes.
   const described: DescribedAttachment[] = [];
-  const contents = function* () {
-    for (const { bytes, ...attachment } of attachments) {
-      described.push(attachment);
-      yield { bytes, options: optionsOf(attachment) };
+  const contents = async function* () {
+    for await (const attachment of attachments) {
+      if ("bytes" in attachment) {
+        const { bytes, ...rest } = attachment;
+        described.push(rest);
+        yield { bytes, options: optionsOf(rest) };
+      } else {
+        const { body: chunks, ...rest } = attachment;
+        described.push(rest);
+        yield { chunks, options: optionsOf(rest) };
+      }
     }
   };
-  const staged = await store.stageWhole(database, contents(), options);
+  const staged = await store.stageAll(database, contents(), options);
   return staged.map((content, index) => editOf(described[index] as DescribedAttachment, content));
 }
 

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
+import type { Engine } from "../../src/kv/index.ts";
 import { type Asked, openFilms, SETTINGS } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
@@ -339,6 +340,31 @@ describe("multipart/related", () => {
     expect((await ask("GET /films/a/b")).bytes.equals(first)).toBe(true);
     expect((await ask("GET /films/a/1")).bytes.equals(second)).toBe(true);
     expect((await ask("GET /films/a")).text).toContain('"n":1.0');
+  });
+
+  test("of hundreds of small parts is written in a few transactions", async () => {
+    let commitCount = 0;
+    const counting = (engine: Engine): Engine => {
+      const begin = engine.begin.bind(engine);
+      engine.begin = (attempt) => {
+        const begun = begin(attempt);
+        const commit = begun.commit.bind(begun);
+        begun.commit = () => {
+          commitCount++;
+          return commit();
+        };
+        return begun;
+      };
+      return engine;
+    };
+    const { ask } = await openFilms({ wrapEngine: counting });
+    const bodies = Array.from({ length: 300 }, (_, at) => Buffer.from(`body ${at}`));
+    const entries = bodies.map((bytes, at) => [`name ${at}`, follows(bytes)]);
+    const upload = related({ _attachments: Object.fromEntries(entries) }, bodies);
+    commitCount = 0;
+    expect((await ask("PUT /films/a", upload)).status).toBe(201);
+    expect(commitCount).toBeLessThan(10);
+    expect((await ask("GET /films/a/name%20299")).text).toBe("body 299");
   });
 
   test("takes a revision that was made elsewhere, and only what is new of it", async () => {

@@ -33,6 +33,9 @@ const DESIGN_REFUSAL_STATUSES: typeof REFUSAL_STATUSES = {
   invalid_design_doc: 400,
 };
 
+/** Of one document: their rows take some milliseconds on their way. */
+const MANY_ATTACHMENTS = 500;
+
 /** What became of an edit, as the wire has it. */
 export type EditResult =
   | { readonly kind: "written"; readonly id: string; readonly revision: string }
@@ -120,7 +123,12 @@ async function transactEdits(
     if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
       throw new ProtocolError(404, "not_found", "missing");
     }
-    return database.writeMany(tx, hashed, { ...context, validation });
+    const outcomes = await database.writeMany(tx, hashed, { ...context, validation });
+    // Thousands of rows are handed to the store in a turn of their own.
+    if (hashed.some(({ attachments }) => attachments.length > MANY_ATTACHMENTS)) {
+      await call.turns.give();
+    }
+    return outcomes;
   });
 }
 

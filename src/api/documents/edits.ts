@@ -84,11 +84,23 @@ function compressionLevelOf(
 ): number | undefined {
   if (compressionLevel === 0) return undefined;
   const [type = ""] = contentType.split(";");
-  const isCompressible = compressibleTypes.some((pattern) => {
-    const escaped = pattern.split("*").map((text) => text.replace(/\W/g, "\\$&"));
-    return new RegExp(`^${escaped.join(".*")}$`, "i").test(type.trim());
-  });
-  return isCompressible ? compressionLevel : undefined;
+  return compressibleTypes.some((pattern) => typePattern(pattern).test(type.trim()))
+    ? compressionLevel
+    : undefined;
+}
+
+/** Those of the settings: a document may have thousands of attachments. */
+const typePatterns = new Map<string, RegExp>();
+const TYPE_PATTERNS_MAX = 100;
+
+function typePattern(pattern: string): RegExp {
+  const known = typePatterns.get(pattern);
+  if (known !== undefined) return known;
+  const escaped = pattern.split("*").map((text) => text.replace(/\W/g, "\\$&"));
+  const made = new RegExp(`^${escaped.join(".*")}$`, "i");
+  if (typePatterns.size >= TYPE_PATTERNS_MAX) typePatterns.clear();
+  typePatterns.set(pattern, made);
+  return made;
 }
 
 export function editOf(
@@ -126,6 +138,22 @@ export async function storeUpload(
 ): Promise<AttachmentEdit> {
   const incoming = { ...describedUpload(settings, attachment, mode), body: chunks };
   return stageAttachment(store, database, incoming, signal);
+}
+
+/** As `storeUpload` of each, with many small ones in one transaction. The next one is taken when it is needed. */
+export async function storeUploads(
+  { attachments: store, settings }: DatabaseParts,
+  call: Call,
+  database: Database,
+  uploads: AsyncIterable<Upload>,
+): Promise<AttachmentEdit[]> {
+  const incoming = async function* () {
+    for await (const { attachment, mode, chunks } of uploads) {
+      yield { ...describedUpload(settings, attachment, mode), body: chunks };
+    }
+  };
+  const options = { turns: call.turns, signal: call.request.signal };
+  return stageAttachments(store, database, incoming(), options);
 }
 
 function describedUpload(

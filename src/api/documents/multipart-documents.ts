@@ -29,7 +29,8 @@ import {
   editOf,
   inlineAttachments,
   type NamedDocument,
-  storeUpload,
+  storeUploads,
+  type Upload,
 } from "./edits.ts";
 
 interface MultipartDocument {
@@ -142,27 +143,35 @@ export async function readMultipartEdit(
     const wire = withRevision(call, id, await readLongDocument(call, bytes, memberNames));
     checkWire(parts, wire);
     const database = await openDatabase(parts, call);
-    const attachments: AttachmentEdit[] = [];
     const isFollowing = ({ content }: WireAttachment) => content.kind === "follows";
     const others = wire.attachments.filter((attachment) => !isFollowing(attachment));
     const atHand = (await inlineAttachments(parts, call, others, mode)).values();
-    for (const attachment of wire.attachments) {
-      if (!isFollowing(attachment)) {
-        attachments.push(atHand.next().value as AttachmentEdit);
-        continue;
-      }
-      const next = await iterator.next();
-      if (next.done === true) {
-        throw badRequest(`The part of attachment "${attachment.name}" is missing`);
-      }
-      const staged = followingAttachment(attachment, next.value);
-      const upload = { attachment: staged, mode, chunks: next.value.body };
-      attachments.push(await storeUpload(parts, database, upload, call.request.signal));
-    }
+    const uploads = followingUploads(iterator, wire.attachments.filter(isFollowing), mode);
+    const following = (await storeUploads(parts, call, database, uploads)).values();
+    const attachments = wire.attachments.map((attachment) => {
+      const stored = isFollowing(attachment) ? following : atHand;
+      return stored.next().value as AttachmentEdit;
+    });
     await readToTheEnd(iterator);
     return editOf(wire, attachments, mode);
   } finally {
     await iterator.return?.();
+  }
+}
+
+/** The parts of these attachments, each when it is asked for: the one before has been read then. */
+async function* followingUploads(
+  iterator: AsyncIterator<MultipartPart>,
+  attachments: readonly WireAttachment[],
+  mode: EditMode,
+): AsyncGenerator<Upload, void, undefined> {
+  for (const attachment of attachments) {
+    const next = await iterator.next();
+    if (next.done === true) {
+      throw badRequest(`The part of attachment "${attachment.name}" is missing`);
+    }
+    const announced = followingAttachment(attachment, next.value);
+    yield { attachment: announced, mode, chunks: next.value.body };
   }
 }
 

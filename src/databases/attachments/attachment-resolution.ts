@@ -1,10 +1,13 @@
 /** Finds the attachments of a new revision from those that its edit names. */
-import { assert } from "../../base/index.ts";
+import { assert, type Turns } from "../../base/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import type { Attachment, AttachmentEdit } from "../document.ts";
+import type { Attachment, AttachmentEdit, StagedContent } from "../document.ts";
 import { checkAttachmentName } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
-import { sharedContent } from "./content.ts";
+import { sharedContents } from "./content.ts";
+
+/** Attachments whose contents are looked up at once. */
+const READ_COUNT = 200;
 
 export type Resolution =
   | { readonly kind: "resolved"; readonly attachments: readonly Attachment[] }
@@ -13,29 +16,37 @@ export type Resolution =
 /** Where stubs may point: the attachments of the parent, or of all leaves, the nearest first. */
 export type StubSource = readonly (readonly Attachment[])[];
 
+/** A document may have two thousand of them: others get their turns meanwhile. */
 export async function resolveAttachments(
   tx: ReadTransaction,
   keys: DatabaseKeys,
   edits: readonly AttachmentEdit[],
-  { stubs, generation }: { readonly stubs: StubSource; readonly generation: number },
+  {
+    stubs,
+    generation,
+    turns,
+  }: { readonly stubs: StubSource; readonly generation: number; readonly turns: Turns },
 ): Promise<Resolution> {
   const sources = stubs.map((list) => new Map(list.map((stored) => [stored.name, stored])));
-  const resolved = await Promise.all(
-    edits.map(async (edit) => {
-      checkAttachmentName(edit.name);
-      if (edit.kind === "stub") return resolveStub(edit, sources);
-      const content = await sharedContent(tx, keys, edit.content);
-      const revisionPosition = edit.revisionPosition ?? generation;
-      const { name, contentType } = edit;
-      return { name, contentType, revisionPosition, ...content };
-    }),
-  );
   const attachments: Attachment[] = [];
-  for (const [index, attachment] of resolved.entries()) {
-    if (attachment === undefined) {
-      return { kind: "missing-stub", name: (edits[index] as AttachmentEdit).name };
+  for (let start = 0; start < edits.length; start += READ_COUNT) {
+    if (turns.areDue) await turns.give();
+    const some = edits.slice(start, start + READ_COUNT);
+    const staged = some.flatMap((edit) => (edit.kind === "stub" ? [] : [edit.content]));
+    const contents = staged.length === 0 ? [] : await sharedContents(tx, keys, staged);
+    let next = 0;
+    for (const edit of some) {
+      checkAttachmentName(edit.name);
+      if (edit.kind === "stub") {
+        const stub = resolveStub(edit, sources);
+        if (stub === undefined) return { kind: "missing-stub", name: edit.name };
+        attachments.push(stub);
+        continue;
+      }
+      const { name, contentType, revisionPosition = generation } = edit;
+      const content = contents[next++] as StagedContent;
+      attachments.push({ name, contentType, revisionPosition, ...content });
     }
-    attachments.push(attachment);
   }
   const names = new Set(attachments.map(({ name }) => name));
   assert(names.size === attachments.length, "An attachment's name stands once in a document");

@@ -13,6 +13,8 @@ import {
 import { AttachmentStore, type ReadContentOptions, type StageOptions } from "./attachment-store.ts";
 
 interface Fixture extends OpenStore {
+  /** How often others were given a turn. */
+  readonly turnCount: () => number;
   readonly attachments: AttachmentStore;
   stage(bytes: Uint8Array, options?: StageOptions): Promise<StagedContent>;
   bytesOf(attachment: Attachment, options?: Partial<ReadContentOptions>): Promise<Uint8Array>;
@@ -24,13 +26,23 @@ interface Fixture extends OpenStore {
 async function openAttachments(): Promise<Fixture> {
   let nowMs = 1_000_000;
   const system = createSystemRuntime();
-  const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs++ } };
+  let turnCount = 0;
+  const clock = {
+    ...system.clock,
+    nowMs: () => nowMs++,
+    sleep: (durationMs: number, signal?: AbortSignal) => {
+      if (durationMs === 0) turnCount++;
+      return system.clock.sleep(durationMs, signal);
+    },
+  };
+  const runtime: Runtime = { ...system, clock };
   const store = await openStore({ runtime });
   const attachments = new AttachmentStore({ runtime, kv: store.kv });
   const database = await store.read(async (_tx, opened) => opened);
   return {
     ...store,
     attachments,
+    turnCount: () => turnCount,
     stage: (bytes, options = {}) => attachments.stage(database, pieces(bytes), options),
     bytesOf: async (attachment, options = {}) => {
       const chunks: Uint8Array[] = [];
@@ -89,12 +101,12 @@ describe("staging and reading", () => {
       bytes: noise(index * 3_001),
       options: index % 2 === 0 ? {} : { compressionLevel: 8 },
     }));
-    await store.attachments.stageWhole(database, small);
+    await store.attachments.stageAll(database, small);
     expect(transact).toHaveBeenCalledTimes(2);
 
     const zipped = { bytes: gzipSync(HELLO), options: { encoding: "gzip" } } as const;
     const contents = [...small.slice(20), { bytes: noise(3_000_000), options: {} }, zipped];
-    const staged = await store.attachments.stageWhole(database, contents);
+    const staged = await store.attachments.stageAll(database, contents);
     for (const [index, { bytes, options }] of contents.entries()) {
       const content = staged[index] as StagedContent;
       expect({ ...content, contentId: "" }).toEqual({
@@ -112,6 +124,70 @@ describe("staging and reading", () => {
     }
   });
 
+  test("small contents that are on their way are stored with others, and large ones as they come", async () => {
+    const store = await openAttachments();
+    const database = await store.read(async (_tx, opened) => opened);
+    const transact = vi.spyOn(store.kv, "transact");
+    let taken = 0;
+    const contents = async function* () {
+      for (const byteCount of [3, 0, 200_000, 3_000_000, 7]) {
+        const bytes = noise(byteCount);
+        // None is asked for before the one before has come.
+        expect(taken).toBe(0);
+        taken = byteCount;
+        const chunks = async function* () {
+          for (let at = 0; at < byteCount; at += 65_000) {
+            const chunk = bytes.subarray(at, at + 65_000);
+            taken -= chunk.length;
+            yield chunk;
+          }
+        };
+        yield { chunks: chunks(), options: { expectedLength: byteCount } };
+      }
+    };
+    const staged = await store.attachments.stageAll(database, contents());
+    // Three of a megabyte each for the large one, and one for the others.
+    expect(transact).toHaveBeenCalledTimes(4);
+    expect(staged.map(({ length }) => length)).toEqual([3, 0, 200_000, 3_000_000, 7]);
+    for (const [index, content] of staged.entries()) {
+      await store.edit(withAttachments(interactive(`doc-${index}`), stagedEdit("a", content)));
+      const [attachment] = (await store.attachmentsOf(`doc-${index}`)) as [Attachment];
+      const read = await store.bytesOf(attachment, { decoded: false });
+      expect(Buffer.from(read).equals(noise(content.length))).toBe(true);
+    }
+  });
+
+  test("equal small contents are stored once, and each document's attachment is read and reclaimed for itself", async () => {
+    const store = await openAttachments();
+    const database = await store.read(async (_tx, opened) => opened);
+    const contents = Array(3).fill({ bytes: HELLO, options: {} });
+    const staged = await store.attachments.stageAll(database, contents);
+    expect(new Set(staged.map(({ contentId }) => contentId)).size).toBe(1);
+    expect(await store.storedContentCount()).toBe(1);
+    const edits = staged.map((content, index) => stagedEdit(`name ${index}`, content));
+    await store.edit(withAttachments(interactive("doc"), ...edits));
+    const attachments = await store.attachmentsOf("doc");
+    expect(attachments.map(({ name }) => name)).toEqual(["name 0", "name 1", "name 2"]);
+    for (const attachment of attachments) {
+      expect(Buffer.from(await store.bytesOf(attachment, { decoded: false }))).toEqual(
+        Buffer.from(HELLO),
+      );
+    }
+  });
+
+  test("others have a turn before the many attachments of a document are written", async () => {
+    const store = await openAttachments();
+    const database = await store.read(async (_tx, opened) => opened);
+    const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));
+    const staged = await store.attachments.stageAll(database, contents);
+    const edits = staged.map((content, index) => stagedEdit(`name ${index}`, content));
+    await store.edit(withAttachments(interactive("few"), ...edits.slice(0, 10)));
+    const before = store.turnCount();
+    await store.edit(withAttachments(interactive("many"), ...edits));
+    expect(store.turnCount()).toBeGreaterThan(before);
+    expect(await store.attachmentsOf("many")).toHaveLength(501);
+  });
+
   test("bytes at hand that are not what was announced end it, and what was stored is reclaimed", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
@@ -120,7 +196,7 @@ describe("staging and reading", () => {
       { bytes: HELLO, options: {} },
       { bytes: HELLO, options: { expectedLength: 6 } },
     ];
-    await expect(store.attachments.stageWhole(database, contents)).rejects.toMatchObject({
+    await expect(store.attachments.stageAll(database, contents)).rejects.toMatchObject({
       code: "STORE_ATTACHMENT_LENGTH_MISMATCH",
     });
     expect(await store.storedContentCount()).toBe(1);

@@ -39,9 +39,9 @@ const MARKER_RENEWAL_MS = 60_000;
 /** The age of the markers that reclaim looks at: time for a slow document to follow its attachments. */
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
-/** Whole contents that are stored in one transaction, with up to `UPLOAD_BYTES` together. A larger one goes alone. */
-const WHOLE_COUNT_MAX = 500;
-const WHOLE_BYTES_MAX = 4 * CHUNK_BYTES;
+/** Small contents that are stored in one transaction, with up to `UPLOAD_BYTES` together. A larger one goes alone. */
+const SMALL_COUNT_MAX = 500;
+const SMALL_BYTES_MAX = 4 * CHUNK_BYTES;
 
 export interface StageOptions {
   /** The bytes come compressed, and are kept so. */
@@ -54,9 +54,17 @@ export interface StageOptions {
   readonly compressionLevel?: number | undefined;
 }
 
-/** Bytes that are at hand as a whole. */
-export interface WholeContent {
+/** Bytes that are at hand as a whole, or on their way. */
+export type IncomingContent = WholeContent | StreamedContent;
+
+interface WholeContent {
   readonly bytes: Uint8Array;
+  readonly options: StageOptions;
+}
+
+interface StreamedContent {
+  /** Can be read once. */
+  readonly chunks: AsyncIterable<Uint8Array>;
   readonly options: StageOptions;
 }
 
@@ -100,37 +108,60 @@ export class AttachmentStore {
 
   /**
    * As `stage` of each, in their order, with as many in a transaction as fit: each one waits for the disk. Takes the next content when
-   * those before it are in the store, or will be with it. The first that `stage` would refuse ends it.
+   * those before it are in the store, or will be with it. The first that `stage` would refuse ends it. Equal small contents are one.
    */
-  async stageWhole(
+  async stageAll(
     database: Database,
-    contents: Iterable<WholeContent>,
+    contents: Iterable<IncomingContent> | AsyncIterable<IncomingContent>,
     { turns, signal }: { readonly turns?: Turns; readonly signal?: AbortSignal } = {},
   ): Promise<StagedContent[]> {
     const staged: StagedContent[] = [];
-    let held: HeldContent[] = [];
+    const known = new Map<string, string>();
+    let held: HeldRecord[] = [];
     let heldBytes = 0;
     const store = async (): Promise<void> => {
       if (held.length > 0) await this.#storeHeld(database, held, signal);
       held = [];
       heldBytes = 0;
     };
-    for (const { bytes, options } of contents) {
+    for await (const content of contents) {
       if (turns?.areDue === true) await turns.give();
-      if (bytes.length > WHOLE_BYTES_MAX) {
-        staged.push(await this.stage(database, once(bytes), options, signal));
+      const { options } = content;
+      const bytes = await smallBytes(content);
+      if (!(bytes instanceof Uint8Array)) {
+        staged.push(await this.stage(database, bytes, options, signal));
         continue;
       }
-      if (held.length === WHOLE_COUNT_MAX || heldBytes + bytes.length > UPLOAD_BYTES) await store();
-      const content = new HeldContent(randomHex(this.#runtime.random));
-      const record = await this.#fill(content, once(bytes), options, signal);
-      content.record = encodeContentRecord(record);
-      held.push(content);
+      if (held.length === SMALL_COUNT_MAX || heldBytes + bytes.length > UPLOAD_BYTES) await store();
+      const { record, stored } = await this.#small(bytes, options, signal);
+      const name = contentName(record);
+      const contentId = known.get(name) ?? randomHex(this.#runtime.random);
+      staged.push({ contentId, ...record });
+      if (known.has(name)) continue;
+      known.set(name, contentId);
+      held.push({ contentId, record: encodeContentRecord(record), bytes: stored });
       heldBytes += bytes.length;
-      staged.push({ contentId: content.contentId, ...record });
     }
     await store();
     return staged;
+  }
+
+  /** What is to be stored of small bytes. */
+  async #small(
+    bytes: Uint8Array,
+    options: StageOptions,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly record: ContentRecord; readonly stored: Uint8Array }> {
+    const { encoding, compressionLevel } = options;
+    if (encoding === undefined && compressionLevel === undefined) {
+      const digest = digestText(this.#runtime.digests.md5(bytes));
+      const { length } = bytes;
+      checkIncoming({ digest, length }, options);
+      return { record: { digest, length, encoding, encodedLength: length }, stored: bytes };
+    }
+    const content = new HeldContent();
+    const record = await this.#fill(content, once(bytes), options, signal);
+    return { record, stored: content.bytes };
   }
 
   /** Passes what comes on to `sink`, as it is to be stored, and tells what that was. */
@@ -168,7 +199,7 @@ export class AttachmentStore {
 
   async #storeHeld(
     database: Database,
-    held: readonly HeldContent[],
+    held: readonly HeldRecord[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const { keys } = database;
@@ -263,14 +294,20 @@ interface ContentSink {
 }
 
 /** A small content, until it is stored with others. */
-class HeldContent implements ContentSink {
+interface HeldRecord {
   readonly contentId: string;
-  record: Uint8Array = EMPTY_BYTES;
-  #bytes: Uint8Array = EMPTY_BYTES;
+  readonly record: Uint8Array;
+  readonly bytes: Uint8Array;
+}
 
-  constructor(contentId: string) {
-    this.contentId = contentId;
-  }
+/** Contents of the same name are taken for the same, as in the store. */
+function contentName({ digest, encoding, encodedLength }: ContentRecord): string {
+  return `${digest} ${encoding} ${encodedLength}`;
+}
+
+/** Takes the bytes of a small content. */
+class HeldContent implements ContentSink {
+  #bytes: Uint8Array = EMPTY_BYTES;
 
   get bytes(): Uint8Array {
     return this.#bytes;
@@ -415,7 +452,10 @@ class Meter {
 
 const NOTHING = new Uint8Array(0);
 
-function checkIncoming(incoming: Meter, { expectedDigest, expectedLength }: StageOptions): void {
+function checkIncoming(
+  incoming: Pick<Meter, "length" | "digest">,
+  { expectedDigest, expectedLength }: StageOptions,
+): void {
   if (expectedLength !== undefined && expectedLength !== incoming.length) {
     throw new OperationalError(
       "STORE_ATTACHMENT_LENGTH_MISMATCH",
@@ -498,6 +538,42 @@ async function* slice(
     position += chunk.length;
     if (part.length > 0) yield part;
     if (position >= end) return;
+  }
+}
+
+/** Those of a small content, or all of another one as they come. */
+async function smallBytes(
+  content: IncomingContent,
+): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
+  if ("bytes" in content) {
+    return content.bytes.length > SMALL_BYTES_MAX ? once(content.bytes) : content.bytes;
+  }
+  const iterator = content.chunks[Symbol.asyncIterator]();
+  const first: Uint8Array[] = [];
+  let byteCount = 0;
+  for (;;) {
+    const next = await iterator.next();
+    if (next.done === true) return concatBytes(first);
+    first.push(next.value);
+    byteCount += next.value.length;
+    if (byteCount > SMALL_BYTES_MAX) return goingOn(first, iterator);
+  }
+}
+
+/** What has come, and what follows. */
+async function* goingOn(
+  first: readonly Uint8Array[],
+  iterator: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    yield* first;
+    for (;;) {
+      const next = await iterator.next();
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    await iterator.return?.();
   }
 }
 

@@ -7,21 +7,34 @@ import { decodeContentId, decodeContentRecord } from "../records/content-record.
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * The content that stands for the staged one: itself, or an earlier one with the same bytes. Reading its record makes the
- * transaction conflict with a reclaim of it. Throws STORE_ATTACHMENT_CONTENT_GONE when it was reclaimed already.
+ * The contents that stand for the staged ones, in their order: each itself, or an earlier one with the same bytes. Reading its record makes
+ * the transaction conflict with a reclaim of it. Throws STORE_ATTACHMENT_CONTENT_GONE when one was reclaimed already.
  */
-export async function sharedContent(
+export async function sharedContents(
   tx: ReadTransaction,
   keys: DatabaseKeys,
-  staged: StagedContent,
-): Promise<StagedContent> {
-  const { digest, encoding, length, encodedLength } = staged;
-  const sharedId = await tx.get(keys.contentByDigest(digestBytes(digest), encoding, encodedLength));
-  const contentId = sharedId === undefined ? staged.contentId : decodeContentId(sharedId);
-  const record = await tx.get(keys.content(contentId));
-  if (record === undefined) throw contentGone(contentId);
-  assert(decodeContentRecord(record).digest === digest, "A content has the digest of its document");
-  return { contentId, digest, encoding, length, encodedLength };
+  staged: readonly StagedContent[],
+): Promise<StagedContent[]> {
+  const sharedIds = await tx.getMany(
+    staged.map(({ digest, encoding, encodedLength }) =>
+      keys.contentByDigest(digestBytes(digest), encoding, encodedLength),
+    ),
+  );
+  const contentIds = staged.map(({ contentId }, index) => {
+    const sharedId = sharedIds[index];
+    return sharedId === undefined ? contentId : decodeContentId(sharedId);
+  });
+  const records = await tx.getMany(contentIds.map((contentId) => keys.content(contentId)));
+  return staged.map(({ digest, encoding, length, encodedLength }, index) => {
+    const contentId = contentIds[index] as string;
+    const record = records[index];
+    if (record === undefined) throw contentGone(contentId);
+    assert(
+      decodeContentRecord(record).digest === digest,
+      "A content has the digest of its document",
+    );
+    return { contentId, digest, encoding, length, encodedLength };
+  });
 }
 
 /** Clears a content that nothing refers to. */

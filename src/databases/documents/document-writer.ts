@@ -5,7 +5,7 @@
  * edits. Two writers of different documents never read and write the same key: counters are added to without a read,
  * and places in the update sequence are versionstamps.
  */
-import type { Runtime } from "../../base/index.ts";
+import { type Runtime, Turns } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type Resolution, resolveAttachments } from "../attachments/attachment-resolution.ts";
 import type { Attachment, DocumentEdit, RevisionPath, WriteOutcome } from "../document.ts";
@@ -26,6 +26,8 @@ import type { OldBodies } from "./old-bodies.ts";
 
 /** Each write of a document reads and writes what is known of all of its leaves. CouchDB: has no bound. */
 const LEAVES_MAX = 1_000;
+/** Of one document: so many take some milliseconds. */
+const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
 
 /** An edit that may be written: no conflict, and not known. */
@@ -124,10 +126,13 @@ export class DocumentWriter {
   ): Promise<Prepared | WriteOutcome> {
     const { writeCount } = judged.loaded;
     const leafAttachments = await this.#attachmentsOfLeaves(tx, edit.id, judged);
-    const resolution = await this.#resolve(tx, edit, judged, leafAttachments);
+    const turns = new Turns(this.#runtime.clock);
+    const resolution = await this.#resolve(tx, edit, judged, leafAttachments, turns);
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
     }
+    // They are written in one turn.
+    if (resolution.attachments.length > MANY_ATTACHMENTS) await turns.give();
     return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
   }
 
@@ -177,6 +182,7 @@ export class DocumentWriter {
     edit: DocumentEdit,
     judged: Writable,
     leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>,
+    turns: Turns,
   ): Promise<Resolution> {
     if (edit.attachments.length === 0) return { kind: "resolved", attachments: [] };
     if (judged.kind === "replicated" && judged.isKnown)
@@ -186,6 +192,7 @@ export class DocumentWriter {
     return resolveAttachments(tx, this.#keys, edit.attachments, {
       stubs: stubSource(judged, leafAttachments),
       generation,
+      turns,
     });
   }
 

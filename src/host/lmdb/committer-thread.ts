@@ -5,6 +5,7 @@
 import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { commitGroups } from "./commit-groups.ts";
 import { LmdbCommitter } from "./committer.ts";
 import { openEnvironment, reasonOf } from "./environment.ts";
 import { BELL_FILE, type LmdbDatabase } from "./layout.ts";
@@ -19,10 +20,6 @@ export interface CommitterThreadData {
   readonly directory: string;
   readonly mapBytes: number | undefined;
 }
-
-/** A group holds the lock between processes, so it is bounded. */
-const GROUP_COUNT_MAX = 1_024;
-const GROUP_BYTES_MAX = 16_000_000;
 
 /** LMDB frees the slots of snapshots of dead processes only on request. */
 const READER_CHECK_MS = 60_000;
@@ -55,7 +52,7 @@ function run(port: NonNullable<typeof parentPort>): void {
       spent.push(memory);
       message = receiveMessageOnPort(port)?.message as CommitterMessage | undefined;
     }
-    for (const group of groups(requests)) {
+    for (const group of commitGroups(requests)) {
       const outcome = committer.commit(group);
       // The others first: they have further to go.
       ringBell();
@@ -93,21 +90,6 @@ function run(port: NonNullable<typeof parentPort>): void {
       () => port.close(),
     );
   }
-}
-
-function* groups(requests: readonly PackedRequest[]): Iterable<PackedRequest[]> {
-  let group: PackedRequest[] = [];
-  let byteCount = 0;
-  for (const request of requests) {
-    group.push(request);
-    byteCount += request.mutations.length;
-    if (group.length >= GROUP_COUNT_MAX || byteCount >= GROUP_BYTES_MAX) {
-      yield group;
-      group = [];
-      byteCount = 0;
-    }
-  }
-  if (group.length > 0) yield group;
 }
 
 if (parentPort !== null) run(parentPort);

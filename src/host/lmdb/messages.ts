@@ -40,6 +40,7 @@ export interface PackedRequest {
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
   readonly writes: readonly TextInterval[];
+  readonly mutationCount: number;
   readonly mutations: Buffer;
 }
 
@@ -62,6 +63,7 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
   writer.float64(request.readVersion ?? NO_VERSION);
   writeIntervals(writer, request.reads);
   writeIntervals(writer, request.writes);
+  writer.uint32(request.mutations.length);
   const headOffset = writer.length;
   writer.uint32(0);
   const offset = writer.length;
@@ -129,6 +131,7 @@ export function readRequests(buffer: Uint8Array): PackedRequest[] {
       readVersion: readVersion === NO_VERSION ? undefined : readVersion,
       reads: readIntervals(reader),
       writes: readIntervals(reader),
+      mutationCount: reader.uint32(),
       mutations: reader.bytes(),
     });
   }

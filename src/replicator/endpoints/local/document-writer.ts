@@ -13,7 +13,6 @@ import {
   isWritten,
   replicatedEdit,
   replicatedRevision,
-  stageAttachment,
   stageAttachments,
   stubEdit,
   transactValidated,
@@ -116,13 +115,17 @@ export class LocalDocumentWriter {
       if (attachment.content.kind === "follows") following.set(attachment.name, attachment);
       else edits.set(attachment.name, stubEdit(attachment));
     }
-    for await (const { name, body } of streams) {
-      const attachment = following.get(name);
-      if (attachment === undefined) continue;
-      const { contentType, revisionPosition, digest } = attachment;
-      const encoding = attachment.encoding === "gzip" ? "gzip" : undefined;
-      const incoming = { name, contentType, revisionPosition, digest, encoding, body } as const;
-      edits.set(name, await stageAttachment(store, database, incoming, signal));
+    const incoming = async function* () {
+      for await (const { name, body } of streams) {
+        const attachment = following.get(name);
+        if (attachment === undefined) continue;
+        const { contentType, revisionPosition, digest } = attachment;
+        const encoding = attachment.encoding === "gzip" ? "gzip" : undefined;
+        yield { name, contentType, revisionPosition, digest, encoding, body } as const;
+      }
+    };
+    for (const edit of await stageAttachments(store, database, incoming(), { signal })) {
+      edits.set(edit.name, edit);
     }
     return [...edits.values()];
   }
