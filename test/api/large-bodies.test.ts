@@ -184,6 +184,7 @@ describe("others have their turns while", () => {
     ["_all_docs", `{"keys":[${list(2_000, (at) => `"${at}"`)}]}`],
     ["_bulk_get", `{"docs":[${list(2_000, (at) => `{"id":"${at}"}`)}]}`],
     ["_purge", `{${list(1_000, (at) => `"${at}":["1-a"]`)}}`],
+    ["_changes?filter=_doc_ids", `{"doc_ids":[${list(20_000, (at) => `"${at}"`)}]}`],
   ])("%s goes through a long list", async (place, body) => {
     expect((await api.ask(`POST /films/${place}`, { body, headers })).status).toBeLessThan(300);
     expect(turnCount).toBeGreaterThan(0);

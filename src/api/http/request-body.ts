@@ -27,6 +27,7 @@ export const BODY_BYTES_MAX = 64 * 1024 * 1024;
  */
 const QUESTION_BYTES_MAX = 8 * 1024 * 1024;
 const QUESTION_VALUES_MAX = 100_000;
+const LONG_BYTES = 65_536;
 /** Brackets around one value. Much of what reads JSON, here and elsewhere, goes one call deeper for each of them. */
 const QUESTION_NESTING_MAX = 1_000;
 const DOCUMENT_NESTING_MAX = 10_000;
@@ -183,6 +184,8 @@ export async function checkQuestion(
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
+  // Whoever parses a long one does it at once.
+  if (bytes.length > LONG_BYTES && call.turns.areDue) await call.turns.give();
   return utf8Decode(bytes);
 }
 

@@ -16,12 +16,13 @@ export interface Scope {
     query: AllDocumentsQuery,
     place: Place,
   ) => Promise<Row[]>;
-  readonly byId: (
+  /** A row for each id, at its place. */
+  readonly byIds: (
     tx: ReadTransaction,
     database: Database,
-    id: string,
+    ids: readonly string[],
     query: AllDocumentsQuery,
-  ) => Promise<Row>;
+  ) => Promise<Row[]>;
   readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
 }
 
@@ -53,7 +54,7 @@ const DESIGN_RANGE = { prefix: "_design/", low: "_design/", high: "_design0" };
 export const ALL: Scope = {
   range: { prefix: "" },
   page: documentPage,
-  byId: documentById,
+  byIds: documentsByIds,
   total: async (tx, database) => (await database.info(tx)).documentCount,
 };
 export const DESIGN: Scope = {
@@ -64,7 +65,7 @@ export const DESIGN: Scope = {
 export const LOCAL: Scope = {
   range: { prefix: "_local/" },
   page: localPage,
-  byId: localById,
+  byIds: (tx, database, ids) => Promise.all(ids.map((id) => localById(tx, database, id))),
   total: async () => null,
 };
 
@@ -115,6 +116,25 @@ function documentRow(
   return view instanceof Promise ? view.then(rowWith) : rowWith(view);
 }
 
+async function documentsByIds(
+  tx: ReadTransaction,
+  database: Database,
+  ids: readonly string[],
+  query: AllDocumentsQuery,
+): Promise<Row[]> {
+  if (query.includeDocuments) {
+    return Promise.all(ids.map((id) => documentById(tx, database, id, query)));
+  }
+  const storable = ids.filter(isStorableId);
+  const found = await database.leavesOf(tx, storable);
+  let next = 0;
+  return ids.map((id): Row => {
+    const winner = id === storable[next] ? found[next++]?.[0] : undefined;
+    if (winner === undefined) return { kind: "missing", id };
+    return { kind: winner.deleted ? "deleted" : "document", id, rev: winner.revision };
+  });
+}
+
 async function documentById(
   tx: ReadTransaction,
   database: Database,
@@ -122,16 +142,11 @@ async function documentById(
   query: AllDocumentsQuery,
 ): Promise<Row> {
   if (!isStorableId(id)) return { kind: "missing", id };
-  if (query.includeDocuments) {
-    const document = await database.read(tx, id);
-    if (document === undefined) return { kind: "missing", id };
-    const { revision } = document;
-    if (document.deleted) return { kind: "deleted", id, rev: revision };
-    return documentRow(tx, database, { id, revision, document }, query);
-  }
-  const [winner] = await database.leaves(tx, id);
-  if (winner === undefined) return { kind: "missing", id };
-  return { kind: winner.deleted ? "deleted" : "document", id, rev: winner.revision };
+  const document = await database.read(tx, id);
+  if (document === undefined) return { kind: "missing", id };
+  const { revision } = document;
+  if (document.deleted) return { kind: "deleted", id, rev: revision };
+  return documentRow(tx, database, { id, revision, document }, query);
 }
 
 // Local documents

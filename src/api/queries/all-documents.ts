@@ -182,16 +182,15 @@ async function* keyPages(
   while (start < keys.length) {
     const countMax = query.includeDocuments ? size.count : PAGE_KEYS_MAX;
     const page = keys.slice(start, start + countMax);
-    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
+    const ids = page.filter((key) => typeof key === "string");
+    const { database, found } = await readDatabase(parts, call, async (tx, opened) => ({
       database: opened,
-      rows: await Promise.all(
-        page.map((id) =>
-          typeof id === "string"
-            ? scope.byId(tx, opened, id, query)
-            : Promise.resolve<NoRow>({ kind: "missing", id }),
-        ),
-      ),
+      found: await scope.byIds(tx, opened, ids, query),
     }));
+    const next = found.values();
+    const rows = page.map((key): Row | NoRow => {
+      return typeof key === "string" ? (next.next().value as Row) : { kind: "missing", id: key };
+    });
     size.learn(rows.length, lengthOf(rows));
     start += page.length;
     yield { database, rows };
