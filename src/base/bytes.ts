@@ -176,11 +176,14 @@ export function base64Encode(bytes: Uint8Array): string {
  * padding, or with too much of it, is none.
  */
 export function base64Decode(text: string, { isPadded = false } = {}): Uint8Array | undefined {
-  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
   // The platform takes anything, and tells nothing.
   if (platform.base64Write !== undefined && text.length % 4 === 0 && PADDED_BASE64.test(text)) {
-    return bytes.subarray(0, platform.base64Write.call(bytes, text));
+    const padLength = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+    const decoded = new Uint8Array((text.length / 4) * 3 - padLength);
+    platform.base64Write.call(decoded, text);
+    return decoded;
   }
+  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
   let out = 0;
   let word = 0;
   let digitCount = 0;

@@ -18,10 +18,18 @@ test("of a long text only what is around its long members comes at first", () =>
     utf8Encode(`{"a":1, "long": ${long} ,"b":[],"longer":[${long}]}`),
   );
   expect(textOf(texts, id)).toBe('{"a":1, "long": null ,"b":[],"longer":null}');
-  expect(late.map(([name, lateId]) => [name, textOf(texts, lateId)])).toEqual([
-    ["long", long],
-    ["longer", `[${long}]`],
+  expect(late.map(([name, lateId, isPlain]) => [name, textOf(texts, lateId), isPlain])).toEqual([
+    ["long", JSON.parse(long), true],
+    ["longer", `[${long}]`, false],
   ]);
+});
+
+test("a string with escapes comes as JSON", () => {
+  const texts = new LateTexts();
+  const long = JSON.stringify(`${"x".repeat(70_000)}\n`);
+  const [, late] = texts.add(utf8Encode(`{"a":${long}}`));
+  expect(late).toEqual(["a", 1, false]);
+  expect(textOf(texts, 1)).toBe(long);
 });
 
 test("a short text comes as a whole, and so does one without long members", () => {

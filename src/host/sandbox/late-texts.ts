@@ -9,8 +9,11 @@ const LATE_BYTES = 65_536;
 /** Of a text on its way into the sandbox. */
 const PIECE_BYTES = 65_536;
 
-/** A value by the number of its text, and the names and numbers of those of its members that come late: the text has null for them. */
-export type LateValue = readonly [id: number, ...late: (readonly [name: string, id: number])[]];
+/** A value by the number of its text, and those of its members that come late: the text has null for them. */
+export type LateValue = readonly [id: number, ...late: LateMember[]];
+
+/** `isPlain`: the text is not JSON, but what a string without escapes stands for. */
+type LateMember = readonly [name: string, id: number, isPlain: boolean];
 
 export class LateTexts {
   readonly #pieces = new Map<number, readonly Uint8Array[]>();
@@ -27,10 +30,7 @@ export class LateTexts {
       end = start + bytes.length;
     }
     around.push(text.subarray(end));
-    return [
-      this.#keep(around),
-      ...late.map(({ name, bytes }) => [name, this.#keep([bytes])] as const),
-    ];
+    return [this.#keep(around), ...late.map((member) => this.#lateMember(member))];
   }
 
   /** The next piece of a text; undefined behind the last one, and when the text is not there any more. */
@@ -48,6 +48,11 @@ export class LateTexts {
     return this.#nextId;
   }
 
+  #lateMember({ name, bytes }: LongMember): LateMember {
+    const isPlain = bytes[0] === QUOTE && !bytes.includes(BACKSLASH);
+    return [name, this.#keep([isPlain ? bytes.subarray(1, -1) : bytes]), isPlain];
+  }
+
   #keep(parts: readonly Uint8Array[]): number {
     const id = this.#nextId++;
     this.#pieces.set(id, parts.flatMap(cutText));
@@ -56,6 +61,8 @@ export class LateTexts {
 }
 
 const NULL = utf8Encode("null");
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
 
 interface LongMember {
   readonly name: string;

@@ -16,7 +16,6 @@ export const SANDBOX_PRELUDE = String.raw`
   var hasOwn = Object.prototype.hasOwnProperty;
   var isArray = Array.isArray;
   var define = Reflect.defineProperty;
-  var join = Function.prototype.call.bind(Array.prototype.join);
   var design = lateValue(parse(designPlaces));
   var compiled = Object.create(null);
   var modules = Object.create(null);
@@ -42,21 +41,35 @@ export const SANDBOX_PRELUDE = String.raw`
       pieces[pieces.length] = piece;
     }
     if (pieces.length === 0) throw new Error("The document of an earlier run is not there any more");
-    return join(pieces, "");
+    return joined(pieces);
+  }
+
+  /** Two by two, so that there is no room for more than the text: what join fills grows by half again and again. */
+  function joined(pieces) {
+    while (pieces.length > 1) {
+      var longer = [];
+      for (var index = 0; index < pieces.length; index += 2) {
+        longer[index / 2] = index + 1 < pieces.length ? pieces[index] + pieces[index + 1] : pieces[index];
+      }
+      pieces = longer;
+    }
+    return pieces[0];
   }
 
   /** Of the number of its text, and the names and numbers of its members that come when they are looked at. */
   function lateValue(places) {
     var value = parse(lateText(places[0]));
-    for (var index = 1; index < places.length; index++) defineLate(value, places[index][0], places[index][1]);
+    for (var index = 1; index < places.length; index++) {
+      defineLate(value, places[index][0], places[index][1], places[index][2]);
+    }
     return value;
   }
 
-  function defineLate(object, name, id) {
+  function defineLate(object, name, id, isPlain) {
     var value;
     var isThere = false;
     function get() {
-      if (!isThere) value = parse(lateText(id));
+      if (!isThere) value = isPlain ? lateText(id) : parse(lateText(id));
       isThere = true;
       return value;
     }
