@@ -5,9 +5,9 @@
  * A subscription remembers the state that its owner knows. An event is a difference from that: another state, another due
  * time, or a later update of a running job. Changes between two looks are one event, with the latest data.
  */
-import { type Runtime, waitAtMost } from "../base/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
-import type { Job, JobName, Observation } from "./job.ts";
+import { abortWith, type Runtime } from "../base/index.ts";
+import type { KeyValueStore, Transaction, Watch } from "../kv/index.ts";
+import type { Job, JobName, JobSigns, Observation } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 
 /** `removed`: there is no such job any more. After it, and after `finished`, a subscription has no more events. */
@@ -23,24 +23,24 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Made once: an error that is made anew takes longer than what it ends. */
+const OVER = new Error("The waiting is over");
+
 export class JobSubscription {
   readonly name: JobName;
   /** The job as it was when the subscription began. */
   readonly job: Job;
-  #state: Job["state"] | "removed";
-  #activity: string | undefined;
-  /** Tells a job that waits again, after a run that nobody saw, from one that still waits. */
-  #scheduledAtSec: number | undefined;
+  /** As they are known. Another due time tells a job that waits again, after a run that nobody saw, from one that still waits. */
+  #signs: JobSigns | undefined;
   readonly #ended = new AbortController();
 
   /** Use `JobSubscriptions.subscribe`. */
   constructor({ job, activity }: Observation) {
-    this.name = { type: job.type, id: job.id };
+    const { type, id, state, scheduledAtSec } = job;
+    this.name = { type, id };
     this.job = job;
-    this.#state = job.state;
-    this.#activity = activity;
-    this.#scheduledAtSec = job.scheduledAtSec;
-    if (job.state === "finished") this.unsubscribe();
+    this.#signs = { state, scheduledAtSec, activity };
+    if (state === "finished") this.unsubscribe();
   }
 
   /** Aborts when no more events come. */
@@ -53,24 +53,27 @@ export class JobSubscription {
     this.#ended.abort(new Error("The subscription has ended"));
   }
 
-  /** Notes the job's state; returns the event that this is, if it is news. */
-  note(observation: Observation | undefined): SubscriptionEvent | undefined {
-    const state = observation?.job.state ?? "removed";
-    const activity = observation?.activity;
-    const scheduledAtSec = observation?.job.scheduledAtSec;
-    const isSame =
-      state === this.#state &&
-      activity === this.#activity &&
-      scheduledAtSec === this.#scheduledAtSec;
-    if (isSame) return undefined;
-    this.#state = state;
-    this.#activity = activity;
-    this.#scheduledAtSec = scheduledAtSec;
-    if (state === "removed" || state === "finished") this.unsubscribe();
-    return observation === undefined
-      ? { kind: "removed", name: this.name }
-      : { kind: "changed", job: observation.job };
+  /** Whether the job's signs are others than those that are known; undefined: it is gone. */
+  isNews(signs: JobSigns | undefined): boolean {
+    return (
+      signs?.state !== this.#signs?.state ||
+      signs?.activity !== this.#signs?.activity ||
+      signs?.scheduledAtSec !== this.#signs?.scheduledAtSec
+    );
   }
+
+  note(signs: JobSigns | undefined): void {
+    this.#signs = signs;
+    if (signs === undefined || signs.state === "finished") this.unsubscribe();
+  }
+}
+
+/** A look at the job of a subscription. `job`: as it is, if that is an event which somebody waits for. */
+interface Look {
+  readonly subscription: JobSubscription;
+  readonly signs: JobSigns | undefined;
+  readonly job: Job | undefined;
+  readonly changed: Watch;
 }
 
 export class JobSubscriptions {
@@ -102,38 +105,63 @@ export class JobSubscriptions {
       const open = subscriptions.filter(({ ended }) => !ended.aborted);
       if (open.length === 0) return undefined;
       const looks = await this.#kv.transact((tx) =>
-        Promise.all(
-          open.map(async (subscription) => ({
-            subscription,
-            observation: await this.#jobs.observe(tx, subscription.name),
-            changed: this.#jobs.watch(tx, subscription.name),
-          })),
-        ),
+        Promise.all(open.map((subscription) => this.#look(tx, subscription, state))),
       );
       const cancelAll = (): void => {
         for (const { changed } of looks) changed.cancel();
       };
-      for (const { subscription, observation } of looks) {
-        if (subscription.ended.aborted) continue;
-        const event = subscription.note(observation);
-        if (event === undefined || (state !== undefined && stateOf(event) !== state)) continue;
+      for (const { subscription, signs, job } of looks) {
+        if (subscription.ended.aborted || !subscription.isNews(signs)) continue;
+        subscription.note(signs);
+        const isRemoval = signs === undefined && (state === undefined || state === "removed");
+        if (job === undefined && !isRemoval) continue;
         cancelAll();
-        return event;
+        return job === undefined
+          ? { kind: "removed", name: subscription.name }
+          : { kind: "changed", job };
       }
       const leftMs = startedAtMs + timeoutMs - clock.monotonicMs();
-      const ends = open.map(({ ended }) => ended);
-      const over = AbortSignal.any(signal === undefined ? ends : [signal, ...ends]);
-      if (leftMs > 0) {
-        await waitAtMost(clock, leftMs, over, (waited) =>
-          Promise.race(looks.map(({ changed }) => changed.fired(waited))),
-        );
+      try {
+        if (leftMs > 0) await this.#anyChange(looks, leftMs, signal);
+      } finally {
+        cancelAll();
       }
-      cancelAll();
       if (leftMs <= 0) return undefined;
     }
   }
-}
 
-function stateOf(event: SubscriptionEvent): Job["state"] | "removed" {
-  return event.kind === "removed" ? "removed" : event.job.state;
+  /** Reads the data of the job for an event only: of most changes nobody wants to know more than that they are none. */
+  async #look(
+    tx: Transaction,
+    subscription: JobSubscription,
+    state: WaitOptions["state"],
+  ): Promise<Look> {
+    const { name } = subscription;
+    const signs = await this.#jobs.signs(tx, name);
+    const isAwaited = signs !== undefined && (state === undefined || state === signs.state);
+    const job =
+      isAwaited && subscription.isNews(signs) ? await this.#jobs.get(tx, name) : undefined;
+    return { subscription, signs, job, changed: this.#jobs.watch(tx, name) };
+  }
+
+  /** Settles when one of the jobs may have changed, a subscription has ended, the time is over, or the signal aborts. */
+  async #anyChange(
+    looks: readonly Look[],
+    leftMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { clock } = this.#runtime;
+    const over = new AbortController();
+    const ends = looks.map(({ subscription }) => subscription.ended);
+    const unfollow = [...ends, ...(signal === undefined ? [] : [signal])].map((end) =>
+      abortWith(end, over),
+    );
+    const fired = looks.map(({ changed }) => changed.fired(over.signal));
+    const timer = leftMs === Number.POSITIVE_INFINITY ? [] : [clock.sleep(leftMs, over.signal)];
+    // A watch that breaks tells nothing, and one looks again.
+    await Promise.race([...fired, ...timer]).catch(() => {});
+    over.abort(OVER);
+    await Promise.allSettled([...fired, ...timer]);
+    for (const each of unfollow) each();
+  }
 }

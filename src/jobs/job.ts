@@ -78,7 +78,12 @@ export interface Job extends JobName, JobPlan {
   readonly request: JobData | undefined;
 }
 
-/** The state of a job; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */
+/** What tells that something has happened to a job; `activity` moves with each acceptance and update, and is undefined while it does not run. */
+export interface JobSigns extends Pick<Job, "state" | "scheduledAtSec"> {
+  readonly activity: string | undefined;
+}
+
+/** A job with its signs. */
 export interface Observation {
   readonly job: Job;
   readonly activity: string | undefined;

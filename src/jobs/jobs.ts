@@ -25,6 +25,7 @@ import type {
   JobFacts,
   JobName,
   JobPlan,
+  JobSigns,
   JobTerms,
   JobType,
   Observation,
@@ -273,6 +274,14 @@ export class Jobs {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
+  /** What `observe` tells of a job, without its data. */
+  async signs(tx: ReadTransaction, job: JobName): Promise<JobSigns | undefined> {
+    const facts = await this.#facts(tx, job);
+    if (facts === undefined) return undefined;
+    const { state, scheduledAtSec } = facts;
+    return { state, scheduledAtSec, activity: activityOf(facts) };
+  }
+
   /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };
@@ -281,7 +290,7 @@ export class Jobs {
     const requestLater = await this.#requestLater(tx, name, facts);
     return {
       job: withRequestLater(jobOf(name, facts, { data, request: undefined }), requestLater),
-      activity: facts.state === "running" ? facts.activity.toString() : undefined,
+      activity: activityOf(facts),
     };
   }
 
@@ -682,6 +691,11 @@ export class Jobs {
     });
     await this.#observers.get(type)?.changed(tx, name, { facts, data, request, isLost, load });
   }
+}
+
+/** The place in the activity order of a job that runs. */
+function activityOf(facts: JobFacts): string | undefined {
+  return facts.state === "running" ? facts.activity.toString() : undefined;
 }
 
 function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: Stored): Job {

@@ -4,7 +4,7 @@
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import { type Job, JobSubscriptions } from "../jobs/index.ts";
+import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
 import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
@@ -258,12 +258,13 @@ export class Replicator {
 
   /** Waits until a one-shot job has ended, on whichever node. */
   async ended(jobId: string, signal: AbortSignal): Promise<TransientOutcome> {
-    return this.#when(jobId, signal, (job): TransientOutcome | undefined => {
+    const decide = (job: Job | undefined): TransientOutcome | undefined => {
       if (job === undefined) return { kind: "removed" };
       const { state, result, failure } = decodeProgress(job);
       if (state === "completed") return { kind: state, result };
       return state === "failed" ? { kind: state, failure } : undefined;
-    });
+    };
+    return this.#when(jobId, signal, decide, { state: "finished" });
   }
 
   /** Waits until a job has begun, and says its replication id; or until it failed before that. */
@@ -392,11 +393,12 @@ export class Replicator {
     });
   }
 
-  /** Looks at the job, and again with each event of it, until `decide` has an answer. */
+  /** Looks at the job, and again with each event of it, or with each of a state, until `decide` has an answer. */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,
     decide: (job: Job | undefined) => T | undefined,
+    events: Pick<WaitOptions, "state"> = {},
   ): Promise<T> {
     signal.throwIfAborted();
     const subscription = await this.#subscriptions.subscribe(jobName(jobId));
@@ -404,7 +406,7 @@ export class Replicator {
     for (;;) {
       const answer = decide(job);
       if (answer !== undefined || subscription === undefined) return answer as T;
-      const event = await this.#subscriptions.wait([subscription], { signal });
+      const event = await this.#subscriptions.wait([subscription], { ...events, signal });
       job = event?.kind === "changed" ? event.job : undefined;
     }
   }
