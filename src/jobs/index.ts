@@ -16,7 +16,7 @@ export type { JobSubscription, SubscriptionEvent, WaitOptions } from "./job-subs
 export { JobSubscriptions } from "./job-subscriptions.ts";
 export type { JobWorkerParts, Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";
-export type { Acceptance, AcceptOptions, IdsWanted } from "./jobs.ts";
+export type { Acceptance, AcceptOptions, IdsWanted, NothingDue } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
 export type {

@@ -54,18 +54,26 @@ import type { RequeuedBatch } from "./requeue.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
 
-/** What an acceptance found. `enqueued` fires when a job enters the queue. */
+/** A queue in which no job is due. */
+export interface NothingDue {
+  /** Fires when a job enters the queue. */
+  readonly enqueued: Watch;
+  /**
+   * When to look again, in seconds since the epoch: the first job of the queue is due, and nothing fires then. Undefined when
+   * the queue is empty.
+   */
+  readonly firstDueSec: number | undefined;
+}
+
+/** What an acceptance found. `rest`: these were all that was due, and who accepts wants to know what comes (`watchesRest`). */
 export type Acceptance =
-  | { readonly kind: "accepted"; readonly held: readonly HeldJob[]; readonly jobs: readonly Job[] }
   | {
-      readonly kind: "none-due";
-      readonly enqueued: Watch;
-      /**
-       * When to look again, in seconds since the epoch: the first job of the queue is due, and nothing fires then. Undefined when
-       * the queue is empty.
-       */
-      readonly firstDueSec: number | undefined;
-    };
+      readonly kind: "accepted";
+      readonly held: readonly HeldJob[];
+      readonly jobs: readonly Job[];
+      readonly rest: NothingDue | undefined;
+    }
+  | ({ readonly kind: "none-due" } & NothingDue);
 
 export interface AddOptions extends Partial<JobPlan> {
   /** What is asked for, where that is kept apart from the data. */
@@ -84,6 +92,8 @@ export interface IdsWanted {
 export interface AcceptOptions extends Wanted {
   /** Who holds what is accepted; undefined for a processor that only the activity monitor watches over. */
   readonly worker?: WorkerId;
+  /** Whether to say when to look again, where less was due than wanted. Who asks for it has to cancel the watch. */
+  readonly watchesRest?: boolean;
 }
 
 /** So many random bytes tell a call of a holder from the one before. */
@@ -380,20 +390,22 @@ export class Jobs {
    * Jobs accepted under a `worker` go back to the queue when it is expelled. A worker that was, accepts nothing.
    */
   async accept(tx: Transaction, type: JobType, options: AcceptOptions): Promise<Acceptance> {
-    const { worker, noSchedule, dueBySec, countMax } = options;
+    const { worker, noSchedule, dueBySec, countMax, watchesRest = false } = options;
     assert(countMax >= 1, "An acceptor wants a job");
     assert(!noSchedule || dueBySec === 0, "Without a schedule nothing is due later than 0");
     if (worker !== undefined) await this.workers.verifyMember(tx, worker);
     const taken = await this.#queue.take(tx, type, options);
-    if (taken.length === 0) {
-      const firstDueSec = await this.#queue.firstDueSec(tx, type);
-      return { kind: "none-due", enqueued: tx.watch(this.#keys.enqueued(type)), firstDueSec };
-    }
+    const looksOn = taken.length === 0 || (watchesRest && taken.length < countMax);
+    const firstDueSec = looksOn ? await this.#queue.firstDueSec(tx, type) : undefined;
+    const enqueued = this.#keys.enqueued(type);
+    if (taken.length === 0) return { kind: "none-due", enqueued: tx.watch(enqueued), firstDueSec };
     const jobs = await Promise.all(taken.map((name) => this.#hold(tx, name, worker)));
+    const isAll = looksOn && (firstDueSec ?? Number.POSITIVE_INFINITY) > dueBySec;
     return {
       kind: "accepted",
       held: jobs.map(({ held }) => held),
       jobs: jobs.map(({ job }) => job),
+      rest: isAll ? { enqueued: tx.watch(enqueued), firstDueSec } : undefined,
     };
   }
 

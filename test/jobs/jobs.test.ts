@@ -310,3 +310,23 @@ test("a note about a job stays beside its data, whatever happens to that", async
   await transact(async (tx) => jobs.notes.set(tx, J1, undefined));
   expect(await read()).toEqual([undefined, undefined]);
 });
+
+test("who takes all that is due, and fewer than wanted, is told of what comes, if that is asked for", async () => {
+  const add = (id: string, scheduledAtSec: number) =>
+    transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { scheduledAtSec }));
+  const take = (countMax: number, watchesRest: boolean) =>
+    transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 10, countMax, watchesRest }));
+  const restOf = (acceptance: Acceptance) =>
+    acceptance.kind === "accepted" ? acceptance.rest : undefined;
+  await add("due", 5);
+  expect(restOf(await take(2, false))).toBeUndefined();
+  await add("due-too", 5);
+  await add("due-as-well", 5);
+  expect(restOf(await take(1, true))).toBeUndefined();
+  await add("later", 20);
+  const rest = restOf(await take(2, true));
+  expect(rest?.firstDueSec).toBe(20);
+  const fired = rest?.enqueued.fired();
+  await add("next", 5);
+  await fired;
+});

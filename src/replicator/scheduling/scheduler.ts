@@ -15,7 +15,7 @@ import {
   Turns,
   waitAtMost,
 } from "../../base/index.ts";
-import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";
+import type { Job, Jobs, JobWorker, Membership, NothingDue, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -285,22 +285,24 @@ export class Scheduler {
         dueBySec: this.#nowSec(),
         countMax: acceptCountMax(this.#room),
         worker,
+        watchesRest: true,
       }),
     );
-    if (acceptance.kind === "none-due") {
-      const { clock } = this.#runtime;
-      const { enqueued, firstDueSec = Number.POSITIVE_INFINITY } = acceptance;
-      const dueInMs = Math.max(0, firstDueSec * 1000 - clock.nowMs());
-      const untilMs = clock.monotonicMs() + Math.min(EMPTY_MS_MAX, dueInMs);
-      this.#empty = { enqueued, untilMs };
-      return;
-    }
+    const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
+    if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
+    if (acceptance.kind === "none-due") return;
     // The request of a job may be long, and each begins with work on it. Whatever is to end them all finds those that begin last, too.
     const turns = new Turns(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
       if (turns.areDue) await turns.give();
     }
+  }
+
+  #emptyUntil({ enqueued, firstDueSec = Number.POSITIVE_INFINITY }: NothingDue): EmptyQueue {
+    const { clock } = this.#runtime;
+    const dueInMs = Math.max(0, firstDueSec * 1000 - clock.nowMs());
+    return { enqueued, untilMs: clock.monotonicMs() + Math.min(EMPTY_MS_MAX, dueInMs) };
   }
 
   /** Waits until there is something to do. */
