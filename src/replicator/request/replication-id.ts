@@ -56,13 +56,21 @@ export function replicationId(
   const uuid = binary(context.serverUuid);
   const host = charlist(context.hostName);
   const baseId = hash(uuid, ...endpoints(endpointTerm));
-  const olderBaseIds = [
-    hash(uuid, ...endpoints(endpointTermWithCredentials)),
-    hash(uuid, ...endpoints(urlTerm)),
-    hash(host, { number: context.port }, ...endpoints(urlTerm)),
-    hash(host, ...endpoints(urlTerm)),
-  ].filter((id) => id !== baseId);
-  return { baseId, olderBaseIds, id: baseId + suffix(replication) };
+  let olderBaseIds: readonly string[] | undefined;
+  return {
+    baseId,
+    // Most runs do without.
+    get olderBaseIds() {
+      olderBaseIds ??= [
+        hash(uuid, ...endpoints(endpointTermWithCredentials)),
+        hash(uuid, ...endpoints(urlTerm)),
+        hash(host, { number: context.port }, ...endpoints(urlTerm)),
+        hash(host, ...endpoints(urlTerm)),
+      ].filter((id) => id !== baseId);
+      return olderBaseIds;
+    },
+    id: baseId + suffix(replication),
+  };
 }
 
 /** Makes ids of the terms before those of the selection. */

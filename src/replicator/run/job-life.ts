@@ -64,17 +64,16 @@ function placeOf({ data }: HeldReplication): ReplicationProgress {
 
 /**
  * Updates the job while it runs: when nothing was stored for a while, and after `intervalMs` when its figures are others, for those
- * who look. Notices at once when the job was taken away, or is to stop; that is watched after `unwatchedMs`.
+ * who look. Notices at once when the job was taken away, or is to stop.
  */
 export async function showLife(
   job: HeldReplication,
   run: MeasuredRun | undefined,
-  { intervalMs, unwatchedMs }: { readonly intervalMs: () => number; readonly unwatchedMs: number },
+  intervalMs: () => number,
   ended: AbortSignal,
 ): Promise<void> {
   const { runtime } = job.parts;
-  if (unwatchedMs > 0) await runtime.clock.sleep(unwatchedMs, ended).catch(() => {});
-  if (!ended.aborted) await job.showBeginning();
+  await job.showBeginning();
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();

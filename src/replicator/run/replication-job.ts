@@ -52,7 +52,7 @@ const OVER = new Error("The run is over");
 const PUT_OFF = "max_backoff";
 /** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
 const FIGURES_PER_SEC_MAX = 100;
-/** A run that ends once it has caught up is mostly over before then: to watch for what may end it sooner would cost more. */
+/** A run that ends by itself is mostly over before then: to watch for what may end it sooner would cost more. */
 const UNWATCHED_MS = 1000;
 
 export interface ReplicationJobParts {
@@ -218,7 +218,7 @@ export class ReplicationJob {
           over.abort(OVER);
         }
       },
-      () => this.#showLife(undefined, over.signal, 0),
+      () => this.#showLife(undefined, over.signal),
     ]);
     assert(result !== undefined, "Who ends in good order has a result");
     return result.value;
@@ -278,6 +278,12 @@ export class ReplicationJob {
     const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
+    const endsByItself = place.endsCaughtUp || !replication.continuous;
+    const unwatched = endsByItself ? this.#unwatched(ended.signal) : Promise.resolve();
+    const later = (task: () => Promise<void>) => async (): Promise<void> => {
+      await unwatched;
+      if (!ended.signal.aborted) await task();
+    };
     await runTogether(signal, [
       async (runSignal) => {
         try {
@@ -287,13 +293,13 @@ export class ReplicationJob {
           ended.abort(OVER);
         }
       },
-      () => this.#showLife(measured, ended.signal, place.endsCaughtUp ? UNWATCHED_MS : 0),
-      () => askPending(this.#job, measured, source, ended.signal),
-      () => this.#watchFilter(replication, ids, ended.signal),
-      () => this.#followSecurity(run, replication, ended.signal),
-      () => this.#park(run, replication, source, place.endsCaughtUp, ended.signal),
-      () => this.#keepHours(replication, ended.signal),
-      () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
+      later(() => this.#showLife(measured, ended.signal)),
+      later(() => askPending(this.#job, measured, source, ended.signal)),
+      later(() => this.#watchFilter(replication, ids, ended.signal)),
+      later(() => this.#followSecurity(run, replication, ended.signal)),
+      later(() => this.#park(run, replication, source, place.endsCaughtUp, ended.signal)),
+      later(() => this.#keepHours(replication, ended.signal)),
+      later(() => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal)),
     ]);
     if (ending?.kind === "completed" && place.endsCaughtUp) {
       return quietAt(run, run.progress.throughSequence);
@@ -314,11 +320,21 @@ export class ReplicationJob {
     return { parkedAt, endsCaughtUp };
   }
 
-  #showLife(run: MeasuredRun | undefined, ended: AbortSignal, unwatchedMs: number): Promise<void> {
-    const { statisticsIntervalSec } = this.#job.parts.config;
-    const intervalMs = (): number =>
-      Math.max(statisticsIntervalSec, this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
-    return showLife(this.#job, run, { intervalMs, unwatchedMs }, ended);
+  /** Settles when it is time to watch a run that ends by itself; on a node with many jobs later, as each lasts longer then. */
+  async #unwatched(ended: AbortSignal): Promise<void> {
+    const { clock } = this.#job.parts.runtime;
+    await clock.sleep(Math.max(UNWATCHED_MS, this.#figuresMs), ended).catch(() => {});
+  }
+
+  #showLife(run: MeasuredRun | undefined, ended: AbortSignal): Promise<void> {
+    const statisticsMs = this.#job.parts.config.statisticsIntervalSec * 1000;
+    const intervalMs = (): number => Math.max(statisticsMs, this.#figuresMs);
+    return showLife(this.#job, run, intervalMs, ended);
+  }
+
+  /** With so many jobs on the node, the figures of each are stored no more often. */
+  get #figuresMs(): number {
+    return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
   /** Ends the run when the filter is another: the next one has another id, and begins at the start. */

@@ -52,6 +52,9 @@ export const LAST_CHECKPOINT_MS_MAX = 5000;
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
+/** When a run that ends by itself begins with what goes on beside the copying. */
+const BESIDE_MS = 1000;
+
 /** The reason to abort a run with when it shall stop in good order. Any other reason ends it at once, without a checkpoint. */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
@@ -267,16 +270,31 @@ export class ReplicationRun {
   async #copyToEnd(signal: AbortSignal): Promise<Checkpoints> {
     const copied = new AbortController();
     const batchCopier = this.#openBatchCopier();
+    const undisturbed = this.#undisturbed(copied.signal);
+    const later =
+      (task: (signal: AbortSignal) => Promise<void>) =>
+      async (taskSignal: AbortSignal): Promise<void> => {
+        await undisturbed;
+        if (!copied.signal.aborted) await task(taskSignal);
+      };
     await runTogether(signal, [
       (taskSignal) =>
         this.#lookBack(batchCopier, taskSignal)
           .then(() => this.#copyAll(batchCopier, taskSignal))
           .finally(() => copied.abort(OVER)),
-      (taskSignal) => this.#retryWhenAsked(batchCopier, copied.signal, taskSignal),
-      (taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal),
-      (taskSignal) => this.#checkpointRegularly(copied.signal, taskSignal),
+      later((taskSignal) => this.#retryWhenAsked(batchCopier, copied.signal, taskSignal)),
+      later((taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal)),
+      later((taskSignal) => this.#checkpointRegularly(copied.signal, taskSignal)),
     ]);
     return this.#checkpoint(signal);
+  }
+
+  /** Settles when it is time to begin with what goes on beside the copying: a run that ends by itself is mostly over before. */
+  async #undisturbed(copied: AbortSignal): Promise<void> {
+    const { runtime, replication, endsCaughtUp = false } = this.#parts;
+    if (replication.continuous && !endsCaughtUp) return;
+    const beginMs = Math.min(BESIDE_MS, replication.options.checkpointIntervalMs);
+    await runtime.clock.sleep(beginMs, copied).catch(() => {});
   }
 
   /** Goes on where the run before parked, if both sides still have its checkpoint. Undefined: they have to be asked. */

@@ -1,0 +1,97 @@
+/** What the whole life of a short job costs the store: transactions, reads and timers are counted, in virtual time. */
+import { afterEach, expect, test, vi } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { responseOf } from "../simulation/network/simulated-network.ts";
+import { SERVER_URL, SimulatedServer } from "../simulation/network/simulated-server.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { ADMIN } from "../support/open-node.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const ADMINISTRATOR = { userName: null, isAdmin: true };
+
+afterEach(() => vi.restoreAllMocks());
+
+/** A node, and a server with so many pairs of databases, of which the first has ten documents and the second none. */
+async function openPairs(pairCount: number) {
+  const world = new World("short-jobs");
+  const { kv, databases, ...parts } = composeNode(world.openNode());
+  const server = new SimulatedServer({ kv, databases, ...parts });
+  let requestCount = 0;
+  const node = openVirtualNode({
+    world,
+    fetch: async (request) => {
+      requestCount++;
+      await world.time.sleep(1, request.signal);
+      return responseOf(await server.serve(request));
+    },
+  });
+  await node.start();
+  const edit = { mode: "interactive", parent: undefined, deleted: false, attachments: [] } as const;
+  for (let number = 0; number < pairCount; number++) {
+    await world.until(
+      kv.transact(async (tx) => {
+        await databases.create(tx, `b-${number}`);
+        const database = await databases.create(tx, `a-${number}`);
+        for (let at = 0; at < 10; at++) {
+          await database.write(tx, { ...edit, id: `doc-${at}`, body: Utf8Text.of("{}") }, ADMIN);
+        }
+      }),
+    );
+  }
+  return { ...node, requestCount: () => requestCount };
+}
+
+/** Counts what the store of a node is asked, and who sleeps on it. */
+function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
+  const counts = { transactions: 0, reads: 0, timers: 0 };
+  const { transact, read } = KeyValueStore.prototype;
+  vi.spyOn(KeyValueStore.prototype, "transact").mockImplementation(function (
+    this: KeyValueStore,
+    ...args: Parameters<typeof transact>
+  ) {
+    if (this === kv) counts.transactions++;
+    return transact.apply(this, args);
+  } as typeof transact);
+  vi.spyOn(KeyValueStore.prototype, "read").mockImplementation(function (
+    this: KeyValueStore,
+    ...args: Parameters<typeof read>
+  ) {
+    if (this === kv) counts.reads++;
+    return read.apply(this, args);
+  } as typeof read);
+  const { clock } = simulated.runtime;
+  const sleep = clock.sleep.bind(clock);
+  vi.spyOn(clock, "sleep").mockImplementation((durationMs, signal) => {
+    counts.timers++;
+    return sleep(durationMs, signal);
+  });
+  return counts;
+}
+
+test("a job of ten documents is added, accepted, begun and ended in a transaction each, and waited for in four", async () => {
+  const jobCount = 50;
+  const node = await openPairs(jobCount);
+  const { world, replicator, requestCount } = node;
+  const copy = async (number: number): Promise<void> => {
+    const source = `${SERVER_URL}/a-${number}`;
+    const replication = parseReplication({ source, target: `${SERVER_URL}/b-${number}` });
+    const id = await replicator.start(replication, ADMINISTRATOR);
+    const outcome = await replicator.ended(id, new AbortController().signal);
+    expect(outcome).toMatchObject({ result: { history: [{ docs_written: 10 }] } });
+  };
+  const counts = countCalls(node);
+  const before = requestCount();
+  await world.until(Promise.all(Array.from({ length: jobCount }, (_, number) => copy(number))));
+  const ofEach = (count: number): number => Math.round((count / jobCount) * 10) / 10;
+  expect(ofEach(requestCount() - before)).toBe(11);
+  // The four, and four looks of the one that waits for it: how it is, and after each change of it.
+  expect(ofEach(counts.transactions)).toBeLessThanOrEqual(8.1);
+  // How the waiting begins, what an operator decided, the list of failures, and the lock before the checkpoint.
+  expect(ofEach(counts.reads)).toBeLessThanOrEqual(4);
+  // Two in the run, and two in the scheduler, which wakes for its beginning and its end.
+  expect(ofEach(counts.timers)).toBeLessThanOrEqual(5);
+  await node.stop();
+});
