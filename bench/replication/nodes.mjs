@@ -82,7 +82,7 @@ export function memoryBytes(pid) {
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)[1]) * 1024;
 }
 
-function cpuSeconds(pid) {
+export function cpuSeconds(pid) {
   // The name of the process, in brackets, may hold blanks.
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")
