@@ -5,8 +5,8 @@ export type BudgetUnit = "requests" | "documents" | "bytes";
 
 /** The part of a budget that may still be used at an endpoint. Its owner decides who shares it. */
 export interface Spending {
-  /** Resolves when so much may be spent, or was; rejects with `signal.reason`. */
-  spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void>;
+  /** Resolves when so much may be spent, or was; rejects with `signal.reason`. Undefined: at once, as there is no limit. */
+  spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void> | undefined;
 }
 
 /** One endpoint's budget: what changes it is counted apart from what reads it. */
@@ -43,7 +43,8 @@ async function* metered(
   signal: AbortSignal,
 ): AsyncIterable<Uint8Array> {
   for await (const chunk of response.body) {
-    await spending.spend("bytes", chunk.length, signal);
+    const waiting = spending.spend("bytes", chunk.length, signal);
+    if (waiting !== undefined) await waiting;
     yield chunk;
   }
 }

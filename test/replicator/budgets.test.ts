@@ -89,7 +89,7 @@ test("ten nodes that want all they can get share the rate, also after it was cha
   const spenders = nodes.map(async (node) => {
     const { read } = node.spendingFor(ADDRESS);
     while (!over.signal.aborted) {
-      await read.spend("requests", 1, over.signal).catch(() => {});
+      await read.spend("requests", 1, over.signal)?.catch(() => {});
       if (!over.signal.aborted) spent++;
     }
   });
@@ -123,10 +123,12 @@ test("reads and writes, hosts and accounts are counted apart; what has no budget
   expect(clock.nowMs()).toBe(startMs);
   const { write } = node.spendingFor(ALICE);
   let doneAtMs = 0;
-  const twice = write.spend("documents", 50, FOREVER).then(async () => {
+  const spendTwice = async (): Promise<void> => {
+    await write.spend("documents", 50, FOREVER);
     await write.spend("documents", 1, FOREVER);
     doneAtMs = clock.nowMs();
-  });
+  };
+  const twice = spendTwice();
   await clock.advance(startMs + 10_000);
   await twice;
   // The batch goes at once, and what comes next waits for the time that the batch was worth.
@@ -147,7 +149,7 @@ test("a run that waits for its budget is not taken for one that stands still", a
   const stalled = expect(watching).rejects.toMatchObject({ code: "REPLICATOR_STALLED" });
   await write.spend("documents", 500, FOREVER);
   let isSpent = false;
-  const spent = write.spend("documents", 500, FOREVER).then(() => {
+  const spent = write.spend("documents", 500, FOREVER)?.then(() => {
     isSpent = true;
   });
   let isStalled = false;

@@ -105,13 +105,17 @@ export class Budgets {
   }
 
   #spending(names: readonly string[], direction: BudgetDirection): Spending {
+    const isLimited = (name: string, unit: BudgetUnit): boolean =>
+      this.#known.get(name)?.[direction][unit] !== undefined;
+    const wait = async (unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void> => {
+      for (const name of names) {
+        if (!isLimited(name, unit)) continue;
+        await this.#meter(name, direction, unit).spend(count, signal);
+      }
+    };
     return {
-      spend: async (unit, count, signal) => {
-        for (const name of names) {
-          if (this.#known.get(name)?.[direction][unit] === undefined) continue;
-          await this.#meter(name, direction, unit).spend(count, signal);
-        }
-      },
+      spend: (unit, count, signal) =>
+        names.some((name) => isLimited(name, unit)) ? wait(unit, count, signal) : undefined,
     };
   }
 

@@ -163,8 +163,12 @@ export class Endpoints {
 /** The same budgets; waiting for them excuses a run that does not move. */
 export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {
   const over = (spending: Spending): Spending => ({
-    spend: (unit, count, signal) =>
-      activity.excuse(activity.waits.during("budget", spending.spend(unit, count, signal))),
+    spend: (unit, count, signal) => {
+      const waiting = spending.spend(unit, count, signal);
+      if (waiting !== undefined) return activity.excuse(activity.waits.during("budget", waiting));
+      activity.moved(0);
+      return undefined;
+    },
   });
   return { read: over(read), write: over(write) };
 }
