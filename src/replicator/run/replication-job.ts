@@ -62,6 +62,8 @@ export interface ReplicationJobParts {
   readonly ids: ReplicationIdContext;
 }
 
+type OpenSide = (side: "source" | "target") => Endpoint;
+
 /** Where a run likely begins, and how it ends. */
 type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
@@ -256,14 +258,16 @@ export class ReplicationJob {
     const { runtime, config } = this.#job.parts;
     const { stallCount } = this.#job.data;
     const activity = new Activity(runtime.clock);
-    const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
-    const source = this.#open(replication, "source", connections);
+    const connections = stallCount === 0 ? {} : { generation: stallCount };
+    const open: OpenSide = (side) => this.#open(replication, side, { ...connections, activity });
+    // What is asked beside the copying does not show that the run moves.
+    const beside: OpenSide = (side) => this.#open(replication, side, connections);
     const options = afterStalls(stallCount, replication.options);
     const lag = new LagMeter(this.#job.earlierLag);
     const run: ReplicationRun = new ReplicationRun({
       runtime,
-      source,
-      target: this.#open(replication, "target", connections),
+      source: open("source"),
+      target: open("target"),
       replication: { ...replication, options },
       ids,
       mayWrite: () => this.#job.verifyNow(),
@@ -294,10 +298,10 @@ export class ReplicationJob {
         }
       },
       later(() => this.#showLife(measured, ended.signal)),
-      later(() => askPending(this.#job, measured, source, ended.signal)),
+      later(() => askPending(this.#job, measured, beside("source"), ended.signal)),
       later(() => this.#watchFilter(replication, ids, ended.signal)),
-      later(() => this.#followSecurity(run, replication, ended.signal)),
-      later(() => this.#park(run, replication, source, place.endsCaughtUp, ended.signal)),
+      later(() => this.#followSecurity(run, replication, beside, ended.signal)),
+      later(() => this.#park(run, replication, beside, place.endsCaughtUp, ended.signal)),
       later(() => this.#keepHours(replication, ended.signal)),
       later(() => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal)),
     ]);
@@ -360,13 +364,16 @@ export class ReplicationJob {
   async #followSecurity(
     run: ReplicationRun,
     { copiesSecurity, options }: Replication,
+    beside: OpenSide,
     ended: AbortSignal,
   ): Promise<void> {
+    if (copiesSecurity !== true) return;
     const { clock } = this.#job.parts.runtime;
-    while (copiesSecurity === true && !ended.aborted) {
+    const sides = { source: beside("source"), target: beside("target") };
+    while (!ended.aborted) {
       await clock.sleep(options.checkpointIntervalMs, ended).catch(() => {});
       if (ended.aborted || !run.hasBegun) continue;
-      await run.copySecurity(ended).catch((error: unknown) => {
+      await run.copySecurity(ended, sides).catch((error: unknown) => {
         if (!ended.aborted) throw error;
       });
     }
@@ -376,7 +383,7 @@ export class ReplicationJob {
   async #park(
     run: ReplicationRun,
     replication: Replication,
-    source: Endpoint,
+    beside: OpenSide,
     endsCaughtUp: boolean,
     ended: AbortSignal,
   ): Promise<void> {
@@ -385,6 +392,7 @@ export class ReplicationJob {
     // It ends by itself.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
+    const source = beside("source");
     const updateSequence = await onceQuiet(runtime.clock, run, source, config, isCrowded, ended);
     if (updateSequence === undefined) return;
     this.#ownEnding = quietAt(run, updateSequence);

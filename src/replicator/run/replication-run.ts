@@ -366,8 +366,11 @@ export class ReplicationRun {
    * Gives the target the security object of the source, where the replication asks for that and it has another one. Before the first
    * document, so that nobody reads at the target what they may not read at the source.
    */
-  async copySecurity(signal: AbortSignal): Promise<void> {
-    const { source, target, replication } = this.#parts;
+  async copySecurity(
+    signal: AbortSignal,
+    { source, target }: Pick<ReplicationRunParts, "source" | "target"> = this.#parts,
+  ): Promise<void> {
+    const { replication } = this.#parts;
     if (replication.copiesSecurity !== true) return;
     const [wanted, actual] = await allTogether(signal, [
       (taskSignal) => source.security(taskSignal),

@@ -1,0 +1,62 @@
+/** The feed of a continuous job that says nothing: because nothing changes, or because the server is no more. In virtual time. */
+import { expect, test } from "vitest";
+import type { Fetch } from "../../src/http-client/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { responseOf } from "../simulation/network/simulated-network.ts";
+import { SERVER_URL, SimulatedServer } from "../simulation/network/simulated-server.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const USER = { userName: "joe", isAdmin: true };
+const STALL_TIMEOUT_SEC = 60;
+const HOUR_MS = 3_600_000;
+/** Longer than all that bounds the run. */
+const PATIENT = { connection_timeout: 600_000 };
+
+test("a feed that is quiet is none that is silent", async () => {
+  const world = new World("silent-feeds");
+  const server = new SimulatedServer(composeNode(world.openNode()));
+  let isSilent = false;
+  let feedCount = 0;
+  const fetch: Fetch = async (request) => {
+    if (new URL(request.url).searchParams.get("feed") === "longpoll") {
+      feedCount++;
+      if (isSilent) await world.time.sleep(Number.POSITIVE_INFINITY, request.signal);
+    }
+    return responseOf(await server.serve(request));
+  };
+  const config = { stallTimeoutSec: STALL_TIMEOUT_SEC, parkAfterSec: 0 };
+  const node = openVirtualNode({ world, fetch, config });
+  await node.createDatabase("films");
+  await node.createDatabase("copy");
+  await node.start();
+  const body = { source: `${SERVER_URL}/films`, target: "copy", continuous: true, ...PATIENT };
+  await world.until(node.replicator.start(parseReplication(body), USER));
+
+  await world.time.run(HOUR_MS);
+  expect(feedCount).toBeGreaterThan(HOUR_MS / (STALL_TIMEOUT_SEC * 1000));
+  expect(node.names).not.toContain("replication.stalled");
+
+  isSilent = true;
+  const silentFromMs = world.time.nowMs;
+  await world.time.run(2 * HOUR_MS, () => node.names.includes("replication.stalled"));
+  expect(node.names).toContain("replication.stalled");
+  expect(world.time.nowMs - silentFromMs).toBeLessThan(3 * STALL_TIMEOUT_SEC * 1000);
+
+  isSilent = false;
+  await node.put("films", "late", {});
+  const documentCount = (): Promise<number> =>
+    world.until(
+      node.kv.read(async (tx) => {
+        const { documentCount } = await (await node.databases.open(tx, "copy")).info(tx);
+        return documentCount;
+      }),
+    );
+  const beganAtMs = world.time.nowMs;
+  while ((await documentCount()) === 0 && world.time.nowMs < beganAtMs + HOUR_MS) {
+    await world.time.run(world.time.nowMs + 1000);
+  }
+  expect(await documentCount()).toBe(1);
+  await node.stop();
+});
