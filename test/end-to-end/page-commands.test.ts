@@ -210,13 +210,13 @@ if (clusterFile === undefined) {
     await before.call("PUT", "/films");
     await before.call("PUT", "/films/a", {});
     await before.stop();
-    const copied = await run(there.replace("./data", join(first, "data")));
+    const copied = await run(there.replace(join(data, "data"), join(first, "data")));
     expect(copied).toContain("copied to foundationdb and compared");
     cpSync(join(first, "data.key"), join(clusterFolder, "data.key"));
     const onCluster = await processes.open({ directory: clusterFolder, storeIni });
     await onCluster.call("PUT", "/films/b", {});
     await onCluster.stop();
-    await run(back.replace("./data-2", join(second, "data")));
+    await run(back.replace(join(folder, "data-2"), join(second, "data")));
     cpSync(join(first, "data.key"), join(second, "data.key"));
     const after = await processes.open({ directory: second });
     await after.call("PUT", "/films/c", {});
