@@ -47,21 +47,18 @@ async function openPairs(pairCount: number) {
 /** Counts what the store of a node is asked, and who sleeps on it. */
 function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   const counts = { transactions: 0, reads: 0, timers: 0 };
-  const { transact, read } = KeyValueStore.prototype;
-  vi.spyOn(KeyValueStore.prototype, "transact").mockImplementation(function (
-    this: KeyValueStore,
-    ...args: Parameters<typeof transact>
-  ) {
-    if (this === kv) counts.transactions++;
-    return transact.apply(this, args);
-  } as typeof transact);
-  vi.spyOn(KeyValueStore.prototype, "read").mockImplementation(function (
-    this: KeyValueStore,
-    ...args: Parameters<typeof read>
-  ) {
-    if (this === kv) counts.reads++;
-    return read.apply(this, args);
-  } as typeof read);
+  const count = (method: "transact" | "read", kind: "transactions" | "reads"): void => {
+    const called = KeyValueStore.prototype[method] as (...args: unknown[]) => unknown;
+    vi.spyOn(KeyValueStore.prototype, method).mockImplementation(function (
+      this: KeyValueStore,
+      ...args: unknown[]
+    ) {
+      if (this === kv) counts[kind]++;
+      return called.apply(this, args);
+    } as never);
+  };
+  count("transact", "transactions");
+  count("read", "reads");
   const { clock } = simulated.runtime;
   const sleep = clock.sleep.bind(clock);
   vi.spyOn(clock, "sleep").mockImplementation((durationMs, signal) => {

@@ -291,7 +291,7 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // The request of a job may be long, and each begins with work on it. Whatever is to end them all finds those that begin last, too.
+    // A job begins with work on its request, which may be long. What ends all jobs of the node comes after this loop, so none is missed.
     const turns = new Turns(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
