@@ -67,6 +67,15 @@ describe("a key", () => {
     );
   });
 
+  test.each([
+    ["l®", "l·<"],
+    ["L·", "L®"],
+    ["ŀ", "l·"],
+  ])("takes the dot of Catalan for a part of its letter: %s, %s", (left, right) => {
+    const order = compareBytes(primary(left).bytes, primary(right).bytes);
+    expect(Math.sign(order)).toBe(letters.compare(left, right));
+  });
+
   test("is in the order of letters where all of them are weighed", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {

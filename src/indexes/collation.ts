@@ -5,7 +5,8 @@
  *   - Texts are taken in NFC, character by character.
  *   - The characters of scripts in which no two make a new letter are put in order at the primary level (letters, without accents and
  *     case). Each class of equal ones has a weight. A character that is several (æ, ﬁ, ½) has the weights of its parts.
- *   - Syllables of Hangul are their letters.
+ *   - Syllables of Hangul are their letters. An l with the dot of Catalan behind it is the letter ŀ: of the trusted scripts no other two
+ *     characters are one.
  *   - Any other character (Thai, the scripts of India, rare ideographs, unassigned ones) has as its weight the gap between the classes that it
  *     lies in, and the key goes on with the text itself: the order among those is that of code points.
  *
@@ -121,7 +122,8 @@ export class Collation {
     lengthMax: number,
     onElements: (elements: Elements) => void,
   ): boolean {
-    for (const character of text.normalize("NFC")) {
+    const letters = text.normalize("NFC").replaceAll("l·", "ŀ").replaceAll("L·", "Ŀ");
+    for (const character of letters) {
       const elements = this.#elementsOf(character);
       for (const byte of elements.primary) out.push(byte);
       if (elements.isGap) return false;

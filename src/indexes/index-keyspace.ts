@@ -27,7 +27,7 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
 ];
 
 /** The form of entries; another one is made anew. */
-export const ENTRY_FORM = 2;
+export const ENTRY_FORM = 3;
 
 /** An index as it is stored. */
 export interface StoredIndex extends IndexDefinition {
