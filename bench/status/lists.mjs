@@ -17,7 +17,16 @@ import { decodeJob, encodeProgress } from "../../dist/replicator/jobs/job-data-r
 import { SUBSPACES } from "../../dist/server/layout.js";
 import { joinNodeParts } from "../../dist/server/node-parts.js";
 import { median, openStore, runtime, withDirectory } from "../kv/bench-store.mjs";
-import { acceptDue, add, DATABASE_UUID, dataOf, FAR_SEC, fill, ids } from "./sample-jobs.mjs";
+import {
+  acceptDue,
+  add,
+  DATABASE_UUID,
+  dataOf,
+  FAR_SEC,
+  fill,
+  functions,
+  ids,
+} from "./sample-jobs.mjs";
 
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
@@ -200,7 +209,7 @@ async function compareChanges(indexed, bare, callerCount, from) {
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
-    const node = joinNodeParts({ runtime, kv, ids, config: REPLICATOR_CONFIG_DEFAULT });
+    const node = joinNodeParts({ runtime, kv, ids, functions, config: REPLICATOR_CONFIG_DEFAULT });
     await node.replicator.prepare();
     await fill(kv, node.jobs, count);
     const held = await acceptDue(kv, node.jobs);

@@ -6,7 +6,7 @@ import { JobEventLog } from "../../dist/replicator/jobs/job-event-log.js";
 import { SUBSPACES } from "../../dist/server/layout.js";
 import { joinNodeParts } from "../../dist/server/node-parts.js";
 import { runtime } from "../kv/bench-store.mjs";
-import { fill, ids } from "./sample-jobs.mjs";
+import { fill, functions, ids } from "./sample-jobs.mjs";
 
 const BEHIND = 100;
 
@@ -22,7 +22,7 @@ park_after_sec = 0
 /** Of so many jobs three fail, and a hundred are behind. Nobody runs them. Returns where the events of the store end. */
 export async function prepareStore(directory, count) {
   const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
-  const node = joinNodeParts({ runtime, kv, ids, config: REPLICATOR_CONFIG_DEFAULT });
+  const node = joinNodeParts({ runtime, kv, ids, functions, config: REPLICATOR_CONFIG_DEFAULT });
   await node.replicator.prepare();
   const { uuid } = await kv.transact(async (tx) => {
     await node.databases.create(tx, "_replicator");

@@ -1,4 +1,7 @@
 /** Jobs of documents for the benchmarks of what is shown: of twenty owners, from fifty hosts, to a thousand databases. */
+
+import { DesignCodes } from "../../dist/documents/index.js";
+import { SandboxPool } from "../../dist/host/index.js";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../dist/replicator/index.js";
 import { failingAfter, NO_PLACE } from "../../dist/replicator/jobs/failing.js";
 import { jobOutcome, newJobData } from "../../dist/replicator/jobs/job-data.js";
@@ -18,6 +21,14 @@ export const ids = {
   hostName: "h",
   port: 1,
   serverUrl: "",
+};
+
+/** Which nobody calls. */
+export const functions = {
+  runtime,
+  sandbox: new SandboxPool(runtime),
+  timeoutMs: 5_000,
+  codes: new DesignCodes(),
 };
 
 export function dataOf(number, databaseUuid = DATABASE_UUID) {

@@ -27,7 +27,9 @@ export {
 } from "./concurrency.ts";
 export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
+export { parseBeginning } from "./json-beginning.ts";
 export { JsonElements } from "./json-elements.ts";
+export { JsonFields } from "./json-fields.ts";
 export { JsonLimitError } from "./json-scan.ts";
 export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json-text.ts";
 export {

@@ -75,6 +75,16 @@ export interface ScanPause {
   readonly repeated: RepeatedName | undefined;
 }
 
+/** Whether the next thing in the text is a value, or a member. */
+export function isBetweenValues({ row, search }: ScanPause): boolean {
+  return row === NO_VALUE && search === undefined;
+}
+
+/** Those that are open where the scan stopped, the outermost first. */
+export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
+  return Array.from(open.subarray(0, depth), (entry) => ((entry & 1) === 1 ? "{" : "["));
+}
+
 /** Most documents have fewer values than one in so many bytes, down to their members. */
 const BYTES_PER_ROW = 64;
 /** Of a long text it is seen on the way how many it has. */

@@ -188,6 +188,17 @@ export class JsonValue {
     return elements;
   }
 
+  /** Of an array; undefined when it has no such element. */
+  element(index: number): JsonValue | undefined {
+    const rows = this.#rows;
+    const end = this.#at(NEXT);
+    let left = index;
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+      if (left-- === 0) return new JsonValue(this.#whole, rows, row);
+    }
+    return undefined;
+  }
+
   /** In order, repeated names included. Throws a SyntaxError when it is no object. */
   members(): JsonMember[] {
     return this.values().map(({ name, value }) => ({ name, value: value.text }));

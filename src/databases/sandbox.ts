@@ -1,6 +1,6 @@
 /**
- * The port that runs functions of design documents, isolated, with limits of time and memory; the host implements it.
- * Only JSON texts cross it, so changes that a function makes to its arguments are not seen outside.
+ * The port that runs what users wrote, isolated, with limits of time and memory: functions of design documents, and selectors that would
+ * take long. The host implements it. Only JSON texts cross it, so changes that a function makes to its arguments are not seen outside.
  */
 import { type JsonText, OperationalError } from "../base/index.ts";
 
@@ -37,6 +37,14 @@ export interface Refusal {
   readonly reason: string;
 }
 
+/** A document that is held against a selector. */
+export interface SelectorCall {
+  /** One that compiles. */
+  readonly selector: JsonText;
+  readonly document: LongText;
+  readonly timeoutMs: number;
+}
+
 export interface Sandbox {
   /**
    * An answer for each run, in order. Throws a SandboxError when the source does not compile, a function that is no validation
@@ -44,9 +52,11 @@ export interface Sandbox {
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
+  /** Whether the document matches. Throws a SandboxError when a limit is reached. */
+  matches(call: SelectorCall): Promise<boolean>;
 }
 
-/** A function failed, not the server. `error` and `reason` are CouchDB's words. */
+/** A function, or a selector, failed, not the server. `error` and `reason` are CouchDB's words. */
 export class SandboxError extends OperationalError {
   override readonly name = "SandboxError";
   readonly error: string;

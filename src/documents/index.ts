@@ -12,9 +12,11 @@ export type { DesignFunctions } from "./design-functions.ts";
 export { replicatedEdit, replicatedRevision, stubEdit } from "./document-edits.ts";
 export type { DocumentFilter } from "./document-filter.ts";
 export { matchingFilter } from "./document-filter.ts";
+export { DocumentSelector, type SelectorLimits } from "./document-selector.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { RefusedBatch } from "./refused-batch.ts";
 export { splitRefused, writeInHalves } from "./refused-batch.ts";
+export { documentArgument, type SandboxArgument } from "./sandbox-run.ts";
 export type {
   DescribedAttachment,
   IncomingAttachment,

@@ -6,12 +6,16 @@ import {
   renderWireDocument,
   wireDocumentPieces,
 } from "../protocol/index.ts";
-import { renderStoredDocument, storedDocumentPieces } from "./stored-document.ts";
+import {
+  type RenderOptions,
+  renderStoredDocument,
+  storedDocumentPieces,
+} from "./stored-document.ts";
 
 /** Longer arguments are handed over each by itself. */
 const LONG_BYTES = 65_536;
 
-/** A document for a function, which is made when it is needed. */
+/** A document for a function or a selector, which is made when it is needed. */
 export interface SandboxArgument {
   /** Nearly, in bytes. */
   readonly length: number;
@@ -29,7 +33,11 @@ export const NULL_ARGUMENT: SandboxArgument = {
 
 /** A document that is stored, with its revisions. */
 export function storedArgument(document: Document): SandboxArgument {
-  const options = { revisions: true };
+  return documentArgument(document, { revisions: true });
+}
+
+/** The same, with what else is asked for. */
+export function documentArgument(document: Document, options: RenderOptions = {}): SandboxArgument {
   return {
     length: document.body.length,
     text: () => renderStoredDocument(document, options),

@@ -1,11 +1,7 @@
 /** What an index is: read from a design document of the language `query`, as CouchDB writes it, and written into one. */
 import { outlineJsonInTurns, type Turns, type Utf8Text } from "../base/index.ts";
-import {
-  compileSelector,
-  fieldPath,
-  isSelectorObject,
-  normalizeSelector,
-} from "../protocol/index.ts";
+import { DocumentSelector } from "../documents/index.ts";
+import { fieldPath, isSelectorObject, normalizeSelector } from "../protocol/index.ts";
 
 export type Direction = "asc" | "desc";
 
@@ -96,8 +92,9 @@ function isEmptyFilter(filter: unknown): boolean {
   return filter === undefined || (isSelectorObject(filter) && Object.keys(filter).length === 0);
 }
 
-export function compileFilter(filter: unknown): (document: unknown) => boolean {
-  return compileSelector(isSelectorObject(filter) ? filter : {});
+/** Throws a ProtocolError for one that is no selector. */
+export function compileFilter(filter: unknown): DocumentSelector {
+  return new DocumentSelector(isSelectorObject(filter) ? filter : {});
 }
 
 export function fieldPaths({ fields }: IndexDefinition): string[][] {

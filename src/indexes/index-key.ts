@@ -28,6 +28,9 @@ const ABOVE_EQUAL_TEXTS = 0x01;
 /** Of all fields of an entry: its key also holds the document's id, of up to 7,000 bytes, and has 10,000 at most. */
 const ENTRY_BYTES_MAX = 2_000;
 
+/** Behind so many values of an array or an object, in the order of its text, none is in an entry: each takes a byte. */
+export const ENTRY_VALUES_MAX = ENTRY_BYTES_MAX;
+
 /** From `begin`, inclusive, to `end`, exclusive, below the entries of an index. */
 export interface EntryRange {
   readonly begin: Uint8Array;

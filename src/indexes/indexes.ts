@@ -17,8 +17,8 @@ import {
   utf8Encode,
 } from "../base/index.ts";
 import type { DatabaseHook, Document, HookedDatabase } from "../databases/index.ts";
+import type { DesignFunctions, DocumentSelector } from "../documents/index.ts";
 import { keyAfter, type ReadTransaction, type Transaction, type Watch } from "../kv/index.ts";
-import { valueAt } from "../protocol/index.ts";
 import { Collation } from "./collation.ts";
 import {
   areSameEntries,
@@ -37,7 +37,7 @@ import {
   type IndexState,
   type StoredIndex,
 } from "./index-keyspace.ts";
-import { IndexedDocument } from "./indexed-document.ts";
+import { type IndexedDocument, type Indexing, indexedDocument } from "./indexed-document.ts";
 
 const DESIGN_PREFIX = "_design/";
 /** Behind every id of a design document. */
@@ -57,19 +57,21 @@ export type ScheduleBuild = (
 export interface IndexesParts {
   readonly runtime: { readonly clock: Runtime["clock"]; readonly digests: Digests };
   readonly scheduleBuild: ScheduleBuild;
+  /** Where filters run that take long. */
+  readonly functions: DesignFunctions;
 }
 
 /** An index, ready for use. */
-export class Index {
+export class Index implements Indexing {
   readonly stored: StoredIndex;
-  readonly #paths: readonly (readonly string[])[];
-  readonly #passes: ((document: unknown) => boolean) | undefined;
+  readonly paths: readonly (readonly string[])[];
+  readonly filter: DocumentSelector | undefined;
   readonly #keys: IndexKeys;
 
   constructor(stored: StoredIndex, collation: Collation) {
     this.stored = stored;
-    this.#paths = fieldPaths(stored);
-    this.#passes =
+    this.paths = fieldPaths(stored);
+    this.filter =
       stored.partialFilter === undefined ? undefined : compileFilter(stored.partialFilter);
     this.#keys = new IndexKeys(collation, stored.fields.length);
   }
@@ -81,22 +83,21 @@ export class Index {
   /** What a document's entry says; undefined for a document that has none: it lacks a field, or does not pass the filter. */
   valuesOf(document: IndexedDocument): EntryValues | undefined {
     const values: unknown[] = [];
-    for (const path of this.#paths) {
-      const value = valueAt(document.json, path);
+    for (const path of this.paths) {
+      const value = document.valueAt(path);
       if (value === undefined) return undefined;
       values.push(value);
     }
-    if (this.#passes?.(document.json) === false) return undefined;
+    if (this.filter !== undefined && !document.passes(this.filter)) return undefined;
     const { bytes, isWhole } = this.#keys.entry(values);
-    const isTold =
-      isWhole && this.#paths.every((path, at) => document.hasPlainly(path, values[at]));
+    const isTold = isWhole && this.paths.every((path, at) => document.hasPlainly(path, values[at]));
     return { bytes, isTold };
   }
 
   /** The values of an entry as the document has them, each with the path of its field. */
   tell(told: Uint8Array): [path: readonly string[], value: JsonText][] {
-    const values = readValues(told, this.#paths.length);
-    return this.#paths.map((path, at) => [path, values[at] as JsonText]);
+    const values = readValues(told, this.paths.length);
+    return this.paths.map((path, at) => [path, values[at] as JsonText]);
   }
 
   range(ranges: readonly FieldRange[]): EntryRange {
@@ -126,6 +127,14 @@ export interface EntriesOptions {
   readonly after: Uint8Array | undefined;
   readonly descending: boolean;
   readonly limit: number;
+}
+
+/** Of a document in an index, as it is to be. */
+interface EntryRow {
+  readonly id: string;
+  readonly index: Index;
+  readonly key: Uint8Array;
+  readonly values: EntryValues | undefined;
 }
 
 interface IndexSet {
@@ -246,16 +255,18 @@ export class Indexes {
     documents: readonly { readonly id: string; readonly document: Document | undefined }[],
   ): Promise<void> {
     const keyspace = keyspaceOf(database);
-    const rows = documents.flatMap(({ id, document }) => {
+    const { runtime, functions } = this.#parts;
+    const turns = new Turns(runtime.clock);
+    const rows: EntryRow[] = [];
+    for (const { id, document } of documents) {
       const isThere = document !== undefined && !document.deleted;
-      const indexed = isThere ? new IndexedDocument(document) : undefined;
-      return indexes.map((index) => ({
-        id,
-        index,
-        key: keyspace.entryOf(index.number, id),
-        values: indexed && index.valuesOf(indexed),
-      }));
-    });
+      const indexed = isThere ? indexedDocument(document, indexes, functions, turns) : undefined;
+      const ready = indexed instanceof Promise ? await indexed : indexed;
+      for (const index of indexes) {
+        const key = keyspace.entryOf(index.number, id);
+        rows.push({ id, index, key, values: ready && index.valuesOf(ready) });
+      }
+    }
     const before = await tx.getMany(rows.map(({ key }) => key));
     for (const [at, { id, index, key, values }] of rows.entries()) {
       const old = before[at];

@@ -21,7 +21,13 @@ export { isSelectorObject, normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
 export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
-export { compareJson, compileSelector, fieldPath, valueAt } from "./selector.ts";
+export {
+  compareJson,
+  compileSelector,
+  fieldPath,
+  selectorWeight,
+  valueAt,
+} from "./selector.ts";
 export type { IdBounds, SelectorFields } from "./selector-fields.ts";
 export { selectorFields, selectorIdBounds } from "./selector-fields.ts";
 export {

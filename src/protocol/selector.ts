@@ -53,6 +53,26 @@ function refuseExcess(selector: Selector): void {
   visit(selector, 0);
 }
 
+/**
+ * What a selector has a document looked through for: its conditions, the elements of its lists that are compared one by one, and the
+ * characters of its patterns. Matching takes time in proportion to this, and to the document.
+ */
+export function selectorWeight(selector: Selector): number {
+  let weight = 0;
+  const visit = (value: unknown, name?: string): void => {
+    if (typeof value === "string" && name === "$regex") weight += value.length;
+    if (isScalar(value)) return;
+    const isLookedUp = name === "$in" || name === "$nin";
+    for (const [inner, item] of Object.entries(value as object)) {
+      if (isLookedUp && isScalar(item)) continue;
+      weight++;
+      visit(item, inner);
+    }
+  };
+  visit(selector);
+  return weight;
+}
+
 const COMBINATIONS = ["$and", "$or", "$nor"];
 
 function compile(condition: unknown): Matcher {
@@ -160,17 +180,29 @@ function listMatcher(operator: string, operand: unknown): Matcher | undefined {
   }
   if (operator !== "$in" && operator !== "$nin" && operator !== "$all") return undefined;
   if (!Array.isArray(operand)) throw badArgument(operator, operand);
-  const holds = (value: unknown, wanted: unknown): boolean =>
-    Array.isArray(value)
-      ? value.some((item) => compareJson(item, wanted) === 0)
-      : compareJson(value, wanted) === 0;
-  if (operator === "$in") return (value) => operand.some((wanted) => holds(value, wanted));
-  if (operator === "$nin") return (value) => !operand.some((wanted) => holds(value, wanted));
+  if (operator === "$all") {
+    return (value) =>
+      Array.isArray(value) &&
+      operand.length > 0 &&
+      (operand.every((wanted) => value.some((item) => compareJson(item, wanted) === 0)) ||
+        (operand.length === 1 && compareJson(value, operand[0]) === 0));
+  }
+  const isListed = listedIn(operand);
+  const matches = (value: unknown): boolean =>
+    Array.isArray(value) ? value.some(isListed) : isListed(value);
+  return operator === "$in" ? matches : (value) => !matches(value);
+}
+
+/** Whether a value is one of the list's. Scalars are looked up: lists of thousands of ids are usual. */
+function listedIn(list: readonly unknown[]): Matcher {
+  const scalars = new Set(list.filter(isScalar));
+  const others = list.filter((item) => !isScalar(item));
   return (value) =>
-    Array.isArray(value) &&
-    operand.length > 0 &&
-    (operand.every((wanted) => holds(value, wanted)) ||
-      (operand.length === 1 && compareJson(value, operand[0]) === 0));
+    isScalar(value) ? scalars.has(value) : others.some((other) => compareJson(value, other) === 0);
+}
+
+function isScalar(value: unknown): boolean {
+  return typeof value !== "object" || value === null;
 }
 
 function textMatcher(operator: string, operand: unknown): Matcher {

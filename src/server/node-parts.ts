@@ -4,7 +4,7 @@
  */
 import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
-import { VALIDATION_HOOK } from "../documents/index.ts";
+import { type DesignFunctions, VALIDATION_HOOK } from "../documents/index.ts";
 import { INDEX_JOB_TYPE, IndexBuilds, Indexes, scheduleBuild } from "../indexes/index.ts";
 import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -57,6 +57,8 @@ export interface NodePartsOptions {
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** Beside those of replications. */
+  /** Functions of design documents, and selectors that take long. */
+  readonly functions: DesignFunctions;
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;
   readonly keepOldBodiesMs?: () => number;
@@ -75,6 +77,7 @@ export function joinNodeParts({
   kv,
   ids,
   config,
+  functions,
   hooks = [],
   securityDefault,
   keepOldBodiesMs,
@@ -97,7 +100,7 @@ export function joinNodeParts({
   const owned = { runtime, kv, jobs, ownership, controls, backlogs, runs, parked };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
-  const indexes = new Indexes({ runtime, scheduleBuild: scheduleBuild(jobs) });
+  const indexes = new Indexes({ runtime, functions, scheduleBuild: scheduleBuild(jobs) });
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,

@@ -180,10 +180,13 @@ async function assembleNode(
   const ids = replicationIds(runtime, config, await openLayout(runtime, kv, config.serverUuid));
   const { ring: seal, source } = config.secrets;
   await establishKeys({ random: runtime.random, kv, ring: seal, source });
+  const sandbox = new SandboxPool(runtime);
+  const functions = designFunctions(runtime, sandbox, configuration);
   const parts = joinNodeParts({
     seal,
     runtime,
     kv,
+    functions,
     ids,
     config: replicatorConfig(configuration),
     hooks: [
@@ -195,7 +198,6 @@ async function assembleNode(
     securityDefault: securityDefault(configuration),
     keepOldBodiesMs: keepOldBodiesMs(configuration),
   });
-  const sandbox = new SandboxPool(runtime);
   const rotation = new Rotation({
     ...parts,
     ring: seal,
@@ -218,7 +220,7 @@ async function assembleNode(
     counts,
     parts,
     sandbox,
-    functions: designFunctions(runtime, sandbox, configuration),
+    functions,
     accounts: await openAccounts(runtime, kv, config, parts.databases),
     /** Where others find the node's API; known for certain when it listens. */
     shown: { url: config.publicUrl ?? ids.serverUrl },

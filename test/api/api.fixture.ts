@@ -73,7 +73,13 @@ export async function openApi({
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
   // Queries do the work that no node does here.
-  const indexes = new Indexes({ runtime, scheduleBuild: async () => {} });
+  const functions = {
+    runtime,
+    sandbox: sandboxes(runtime),
+    timeoutMs: 1_000,
+    codes: new DesignCodes(),
+  };
+  const indexes = new Indexes({ runtime, functions, scheduleBuild: async () => {} });
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple([1]),
@@ -91,12 +97,7 @@ export async function openApi({
     indexBuilds: new IndexBuilds({ runtime, kv, jobs, databases, indexes }),
     uuids: new UuidSource(runtime, parts.settings ?? SETTINGS),
     parseMultipart,
-    functions: {
-      runtime: parts.runtime ?? runtime,
-      sandbox: sandboxes(runtime),
-      timeoutMs: 1_000,
-      codes: new DesignCodes(),
-    },
+    functions: { ...functions, runtime: parts.runtime ?? runtime },
     authenticate: async () => user,
     server: {
       version: "3.5.0",

@@ -294,3 +294,34 @@ describe("a long argument", () => {
     });
   });
 });
+
+describe("selectors", () => {
+  const matches = (selector: object, document: object, timeoutMs = 60_000): Promise<boolean> =>
+    pool.matches({
+      selector: JSON.stringify(selector),
+      document: [utf8Encode(JSON.stringify(document))],
+      timeoutMs,
+    });
+
+  test("are held against documents", async () => {
+    const answers = [1, 2, 3].map((n) => matches({ n: { $gt: 1 } }, { n }));
+    expect(await Promise.all([...answers, matches({ n: 1 }, { n: 1 })])).toEqual([
+      false,
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  test("that do not end are ended, and others go on", async () => {
+    const list = Array.from({ length: 200_000 }, () => [0]);
+    const endless = { list: { $all: [...Array.from({ length: 4_000 }, () => [0]), [1]] } };
+    const never = matches(endless, { list: [...list, [1]].reverse() }, 1);
+    const other = matches({ n: 1 }, { n: 1 });
+    await expect(never).rejects.toMatchObject({
+      error: "os_process_error",
+      reason: "The selector took more than 1 ms for one document.",
+    });
+    expect(await other).toBe(true);
+  });
+});

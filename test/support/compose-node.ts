@@ -70,11 +70,14 @@ export function composeNode({
     serverUrl,
   };
   const sealing = seal === undefined ? {} : { seal };
-  const options = { runtime, kv, ids, config: settings, hooks, jobs, failuresMax, ...sealing };
-  const parts = joinNodeParts(options);
+  const functions = { runtime, sandbox, timeoutMs: 1_000, codes: new DesignCodes() };
+  const parts = joinNodeParts({
+    ...{ runtime, kv, functions, ids, config: settings, hooks, jobs, failuresMax },
+    ...sealing,
+  });
   const replication = joinReplication(parts, {
     reach: {
-      functions: { runtime, sandbox, timeoutMs: 1_000, codes: new DesignCodes() },
+      functions,
       resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
       documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
       serverUrl,

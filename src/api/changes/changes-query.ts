@@ -1,8 +1,13 @@
 /** The query of a changes feed. */
 import type { Turns } from "../../base/index.ts";
 import { LOOKED_UP_MAX } from "../../databases/index.ts";
-import { type FilterName, type FilterRequest, parseFilterName } from "../../documents/index.ts";
-import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../protocol/index.ts";
+import {
+  DocumentSelector,
+  type FilterName,
+  type FilterRequest,
+  parseFilterName,
+} from "../../documents/index.ts";
+import { badRequest, fieldPath, ProtocolError } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
@@ -21,7 +26,7 @@ export type ChangesFilter =
     }
   | {
       readonly kind: "selector";
-      readonly matches: (document: unknown) => boolean;
+      readonly selector: DocumentSelector;
       /** The fields of `include_docs`, each by its segments; undefined: all. */
       readonly fields: readonly (readonly string[])[] | undefined;
     }
@@ -150,8 +155,8 @@ function bySelector(value: unknown, fields: unknown): ChangesFilter {
     throw badRequest("Selector error: expected a JSON object");
   }
   try {
-    const matches = compileSelector({ ...value });
-    return { kind: "selector", matches, fields: fieldPaths(fields) };
+    const selector = new DocumentSelector({ ...value });
+    return { kind: "selector", selector, fields: fieldPaths(fields) };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     // `_find` has words of its own for what is wrong with a selector; here it is a bad request.

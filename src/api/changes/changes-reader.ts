@@ -236,7 +236,8 @@ export class ChangesReader {
     const { filter, view: options } = this.#query;
     const document = await viewText(this.#parts, this.#database, view, options, signal);
     const fields = filter.kind === "selector" ? filter.fields : undefined;
-    const shown = fields === undefined ? document : projectDocument(document, fields);
+    const shown =
+      fields === undefined ? document : await projectDocument(document, fields, this.#call.turns);
     return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(shown)}}` };
   }
 }

@@ -58,7 +58,7 @@ async function openFilter(
     case "ids":
       return filter;
     case "selector":
-      return { kind: "documents", pass: matchingFilter(filter.matches) };
+      return { kind: "documents", pass: matchingFilter(filter.selector, parts.functions) };
     case "function": {
       const { name, request } = filter;
       return {

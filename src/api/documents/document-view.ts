@@ -3,8 +3,10 @@ import { base64Encode, type JsonMember, type Utf8Writer } from "../../base/index
 import type { Attachment, Database, Document } from "../../databases/index.ts";
 import {
   attachmentsSince,
+  documentArgument,
   type RenderOptions,
   renderStoredDocument,
+  type SandboxArgument,
   writeStoredDocument,
 } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -102,6 +104,19 @@ export function writeView(
   data: InlineData,
 ): void {
   writeStoredDocument(writer, view.document, renderOptions(data, view, options));
+}
+
+/** The document without the bytes of its attachments, for a selector. Its text is made once. */
+export function viewArgument(view: DocumentView, options: ViewOptions): SandboxArgument {
+  const argument = documentArgument(view.document, renderOptions(NO_INLINE_DATA, view, options));
+  let text: string | undefined;
+  return {
+    ...argument,
+    text: () => {
+      text ??= argument.text();
+      return text;
+    },
+  };
 }
 
 /** The bytes of attachments in base64, by name. */

@@ -1,8 +1,8 @@
 /** The body of `_find` and `_explain` (`mango_opts`, `mango_sort`, `mango_fields`), and CouchDB's sentences for bad ones. */
 import { hexDecode, hexEncode } from "../../base/index.ts";
+import { DocumentSelector } from "../../documents/index.ts";
 import {
   badRequest,
-  compileSelector,
   fieldPath,
   type IdBounds,
   normalizeSelector,
@@ -18,7 +18,7 @@ import { readJsonMembers } from "../http/request-body.ts";
 const LIMIT_DEFAULT = 25;
 
 export interface FindQuery {
-  readonly matches: (document: unknown) => boolean;
+  readonly documentSelector: DocumentSelector;
   /** In the form that `_explain` shows. */
   readonly selector: unknown;
   readonly selectorFields: SelectorFields;
@@ -82,7 +82,7 @@ export async function findQuery(call: Call): Promise<FindQuery> {
   if (!members.has("selector")) {
     throw invalid("missing_required_key", "Missing required key: selector");
   }
-  const { selector, matches } = readSelector(members.get("selector"));
+  const { selector, documentSelector } = readSelector(members.get("selector"));
   const useIndex = indexName(members.get("use_index"));
   const bookmark = readBookmark(members.get("bookmark"));
   const limit = count(members.get("limit"), LIMIT_DEFAULT);
@@ -108,7 +108,7 @@ export async function findQuery(call: Call): Promise<FindQuery> {
     }
   }
   return {
-    matches,
+    documentSelector,
     selector,
     selectorFields: selectorFields(selector),
     idBounds: selectorIdBounds(selector),
@@ -157,13 +157,13 @@ export function invalidBookmark(value: unknown): ProtocolError {
   return invalid("invalid_bookmark", `Invalid bookmark value: ${JSON.stringify(value)}`);
 }
 
-export function readSelector(value: unknown): Pick<FindQuery, "selector" | "matches"> {
+export function readSelector(value: unknown): Pick<FindQuery, "selector" | "documentSelector"> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     const reason = `Selector must be a JSON object, not: ${JSON.stringify(value)}`;
     throw invalid("invalid_selector_json", reason);
   }
-  const matches = compileSelector({ ...value });
-  return { selector: normalizeSelector({ ...value }), matches };
+  const documentSelector = new DocumentSelector({ ...value });
+  return { selector: normalizeSelector({ ...value }), documentSelector };
 }
 
 /** `{"$and": []}` and its like: no document passes here, while every change passes such a filter; both as CouchDB has it. */

@@ -2,15 +2,16 @@
  * Mango queries (`mango_httpd`): `_find` reads the documents that an index names, or all of them in the order of their ids, and tests each
  * against the selector. Where the entries of the index tell all that is asked, documents are not read.
  */
-import type { JsonText } from "../../base/index.ts";
+import { type JsonText, utf8Encode } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
+import type { SandboxArgument } from "../../documents/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
-import { type DocumentView, viewOf, viewText } from "../documents/document-view.ts";
+import { type DocumentView, viewArgument, viewOf } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
@@ -83,7 +84,7 @@ async function* texts(
   const scan = new Scan(parts, call, query, plan);
   let separator = '{"docs":[\r\n';
   for await (const text of scan.documents()) {
-    yield separator + oneLine(projected(text, query));
+    yield separator + oneLine(await projected(text, query, call));
     separator = ",\r\n";
   }
   if (scan.returnedCount === 0) yield '{"docs":[';
@@ -139,7 +140,7 @@ class Scan {
   }
 
   async *documents(): AsyncGenerator<string, void, undefined> {
-    const { limit, matches, isEmpty, idBounds } = this.#query;
+    const { limit, documentSelector, isEmpty, idBounds } = this.#query;
     let { skip } = this.#query;
     const { index, ranges } = this.#plan;
     const isNothingInRange =
@@ -154,22 +155,22 @@ class Scan {
     for await (const found of this.#found()) {
       this.keyCount++;
       if (this.#call.turns.areDue) await this.#call.turns.give();
-      const text = "told" in found ? found.told : await this.#read(found);
-      if (!matches(JSON.parse(text))) continue;
+      const document = "told" in found ? textArgument(found.told) : this.#read(found);
+      if (!(await documentSelector.matches(document, this.#parts.functions))) continue;
       this.bookmark = found.bookmark;
       if (skip > 0) {
         skip--;
         continue;
       }
       this.returnedCount++;
-      yield text;
+      yield document.text();
       if (this.returnedCount === limit) return;
     }
   }
 
-  async #read({ database, view }: FoundDocument): Promise<JsonText> {
+  #read({ view }: FoundDocument): SandboxArgument {
     this.examinedCount++;
-    return viewText(this.#parts, database, view, this.#view, this.#call.request.signal);
+    return viewArgument(view, this.#view);
   }
 
   #found(): AsyncGenerator<Found, void, undefined> {
@@ -286,8 +287,12 @@ function lengthOf(
   return lengths.reduce((sum, length) => sum + length, 0);
 }
 
-function projected(text: string, { paths }: FindQuery): string {
-  return paths.length === 0 ? text : projectDocument(text, paths);
+function textArgument(text: JsonText): SandboxArgument {
+  return { length: text.length, text: () => text, pieces: () => [utf8Encode(text)] };
+}
+
+async function projected(text: string, { paths }: FindQuery, { turns }: Call): Promise<string> {
+  return paths.length === 0 ? text : projectDocument(text, paths, turns);
 }
 
 /** The entries that may match. */

@@ -1,25 +1,32 @@
 /** Reduces documents to some fields (`fields` of `_find`). The values keep the texts that came. */
 import {
+  JsonFields,
   type JsonMember,
   type JsonText,
   joinObject,
-  jsonKind,
-  splitArray,
-  splitObject,
+  type Turns,
+  utf8Encode,
 } from "../../base/index.ts";
 
 /** A value, or an object that is being put together. */
 type Node = JsonText | Map<string, Node>;
 
-/** Each path names a field by its segments. A field that the document lacks is left out; of two that overlap the later counts. */
-export function projectDocument(
+/**
+ * Each path names a field by its segments. A field that the document lacks is left out; of two that overlap the later counts. A long
+ * document takes several turns.
+ */
+export async function projectDocument(
   document: JsonText,
   paths: readonly (readonly string[])[],
-): JsonText {
+  turns: Turns,
+): Promise<JsonText> {
+  const depth = Math.max(...paths.map((path) => path.length));
+  const values = await JsonFields.open(utf8Encode(document), depth, turns);
   const result = new Map<string, Node>();
   for (const path of paths) {
-    const value = valueAt(document, path);
-    if (value !== undefined) place(result, path, value);
+    if (turns.areDue) await turns.give();
+    const value = await values.at(path);
+    if (value !== undefined) place(result, path, value.text);
   }
   return textOf(result);
 }
@@ -31,23 +38,6 @@ export function documentOf(
   const document = new Map<string, Node>();
   for (const [path, value] of values) place(document, path, value);
   return textOf(document);
-}
-
-function valueAt(document: JsonText, path: readonly string[]): JsonText | undefined {
-  let value: JsonText | undefined = document;
-  for (const segment of path) {
-    const kind = jsonKind(value);
-    if (kind === "object") value = memberOf(value, segment);
-    else if (kind === "array" && /^\d+$/.test(segment)) value = splitArray(value)[Number(segment)];
-    else return undefined;
-    if (value === undefined) return undefined;
-  }
-  return value;
-}
-
-/** The last of a repeated name counts. */
-function memberOf(object: JsonText, name: string): JsonText | undefined {
-  return splitObject(object).findLast((member) => member.name === name)?.value;
 }
 
 function place(object: Map<string, Node>, path: readonly string[], value: JsonText): void {

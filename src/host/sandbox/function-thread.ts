@@ -3,7 +3,8 @@ import { parentPort } from "node:worker_threads";
 import variant from "@jitl/quickjs-wasmfile-release-sync";
 import { newQuickJSWASMModuleFromVariant, type QuickJSSyncVariant } from "quickjs-emscripten-core";
 import { SandboxCode } from "./code.ts";
-import type { SandboxAnswer, SandboxRequest } from "./messages.ts";
+import type { SandboxRequest } from "./messages.ts";
+import type { ThreadMessage } from "./thread-pool.ts";
 
 /** Design documents that are kept compiled. */
 const CODE_COUNT_MAX = 8;
@@ -19,11 +20,11 @@ port.on("message", (request: SandboxRequest) => {
     typeof run === "string" ? [] : run.map(({ buffer }) => buffer),
   );
   if (memory.length > 0)
-    port.postMessage({ kind: "spent", memory } satisfies SandboxAnswer, memory);
+    port.postMessage({ kind: "spent", memory } satisfies ThreadMessage, memory);
   // Memory that the module took is given back only with the thread.
   if (answer.kind === "failed" && answer.isSpent) port.close();
 });
-port.postMessage({ kind: "ready" } satisfies SandboxAnswer);
+port.postMessage({ kind: "ready" } satisfies ThreadMessage);
 
 /** The one that was used last is at the end. */
 function codeOf({ codeId, code }: SandboxRequest): SandboxCode {

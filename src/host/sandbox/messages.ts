@@ -1,4 +1,4 @@
-/** The messages between the pool and the threads in which functions of design documents run. */
+/** The messages between the pools and the threads in which users' functions and selectors run. */
 import type { JsonText } from "../../base/index.ts";
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
@@ -11,9 +11,6 @@ export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs"> {
 }
 
 export type SandboxAnswer =
-  | { readonly kind: "ready" }
-  /** Memory of arguments that are not needed any more. Left to the thread it would lie about: it makes few objects, and seldom collects garbage. */
-  | { readonly kind: "spent"; readonly memory: readonly ArrayBuffer[] }
   | {
       readonly kind: "results";
       /** As the kind of the call has them. */
@@ -27,3 +24,14 @@ export type SandboxAnswer =
       /** A limit was reached: nothing of the thread can be used again, and it ends. */
       readonly isSpent: boolean;
     };
+
+/** The memory of its document is the thread's. */
+export interface SelectorRequest {
+  /** Absent when it is that of the thread's last call. */
+  readonly selector: JsonText | undefined;
+  readonly document: Uint8Array<ArrayBuffer>;
+}
+
+export type SelectorAnswer =
+  | { readonly kind: "matched"; readonly isMatch: boolean }
+  | { readonly kind: "failed"; readonly reason: string };

@@ -1,9 +1,14 @@
-/** Filter functions that run when they are called: the sandbox of a server is a thread, which takes real time. */
+/** Filter functions and selectors that run when they are called: the sandbox of a server is a thread, which takes real time. */
 import { runInNewContext } from "node:vm";
 import { concatBytes, utf8Decode } from "../../../src/base/index.ts";
-import type { Sandbox, SandboxCall } from "../../../src/databases/index.ts";
+import type { Sandbox, SandboxCall, SelectorCall } from "../../../src/databases/index.ts";
+import { compileSelector } from "../../../src/protocol/index.ts";
 
-export const SYNCHRONOUS_SANDBOX = { call: runFilter } as unknown as Sandbox;
+export const SYNCHRONOUS_SANDBOX = { call: runFilter, matches } as unknown as Sandbox;
+
+async function matches({ selector, document }: SelectorCall): Promise<boolean> {
+  return compileSelector(JSON.parse(selector))(JSON.parse(utf8Decode(concatBytes(document))));
+}
 
 async function runFilter({ code, path, runs, shared }: SandboxCall): Promise<boolean[]> {
   let source = JSON.parse(utf8Decode(concatBytes(code)));

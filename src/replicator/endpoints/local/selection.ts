@@ -4,12 +4,12 @@ import type { Change, Database, Document, SecuritySubject } from "../../../datab
 import {
   type DesignFunctions,
   type DocumentFilter,
+  DocumentSelector,
   matchingFilter,
   openDesignFilter,
   parseFilterName,
 } from "../../../documents/index.ts";
 import type { ReadTransaction } from "../../../kv/index.ts";
-import { compileSelector } from "../../../protocol/index.ts";
 import type { Selection } from "../../request/replication.ts";
 
 /** Changes whose documents are read at once. */
@@ -45,7 +45,7 @@ export async function openLocalSelection(
       return byId((id) => ids.has(id));
     }
     case "selector": {
-      const pass = matchingFilter(compileSelector(selection.selector));
+      const pass = matchingFilter(new DocumentSelector(selection.selector), parts.functions);
       return byDocument(parts, pass, winningRevisionsOnly);
     }
     case "filter": {
