@@ -57,6 +57,14 @@ const withDesign =
 /** The threads that run functions are started, as by the first request that has one. */
 const startFunctions = (node) =>
   Promise.all([1, 2, 3].map(() => ask(node.url, "GET", "/warm/_changes?filter=a/all")));
+const LONG_DOCUMENT = objects(7_900_000);
+const withLongDocument = async (node) => {
+  await ask(node.url, "PUT", "/films/long", JSON.parse(LONG_DOCUMENT));
+};
+const withIndex = async (node) => {
+  const index = { fields: ["b"], partial_filter_selector: { a: { $exists: true } } };
+  await ask(node.url, "POST", "/films/_index", { index });
+};
 const looker = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
 
 const REQUESTS = [
@@ -129,6 +137,31 @@ const REQUESTS = [
     "/films/_find",
     () => `{"selector":{"a":{"$in":[${list(10_000, (at) => at)}]}}}`,
   ],
+  [
+    "_find of a document of 7.9 MB, by its list",
+    "POST",
+    "/films/_find",
+    () => '{"selector":{"a":{"$elemMatch":{"b":100001}}},"fields":["_id"]}',
+    withLongDocument,
+    LONG_DOCUMENT.length,
+  ],
+  [
+    "_find of a document of 7.9 MB, its fields",
+    "POST",
+    "/films/_find",
+    () => '{"selector":{"_id":"long"},"fields":["_id","a.7.b","b","c.d"]}',
+    withLongDocument,
+    LONG_DOCUMENT.length,
+  ],
+  [
+    "_changes by a selector of a document of 7.9 MB",
+    "POST",
+    "/films/_changes?filter=_selector",
+    () => '{"selector":{"a":{"$size":3}}}',
+    withLongDocument,
+    LONG_DOCUMENT.length,
+  ],
+  ["document of 7.9 MB for an index", "PUT", "/films/a", () => objects(7_900_000), withIndex],
   [
     "_changes doc_ids 99,000",
     "POST",
