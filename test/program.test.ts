@@ -23,7 +23,8 @@ test.each([
   ["lmdb-lease-thread.js", ["lmdb"]],
   ["lease-process.js", ["lmdb"]],
   ["lease-beat-thread.js", []],
-  ["thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
+  ["selector-thread.js", ["re2js"]],
+  ["function-thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
 ])("%s loads no packages but %j", (file, packages) => {
   expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
 });
