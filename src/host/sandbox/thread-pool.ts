@@ -52,6 +52,8 @@ interface Thread<Request, Answer> {
   subjectId: string | undefined;
   /** Why it ends. */
   reason: string;
+  /** It did not answer in time, and is being ended: if it answers yet, it takes no other call. */
+  isLate: boolean;
 }
 
 export class ThreadPool<Request, Answer extends ThreadAnswer> {
@@ -102,6 +104,7 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
       .then(
         () => {
           thread.reason = lateReason;
+          thread.isLate = true;
           return thread.handle.terminate();
         },
         () => {},
@@ -134,6 +137,7 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
       current: undefined,
       subjectId: undefined,
       reason,
+      isLate: false,
     };
     this.#threads.add(thread);
     handle.on("message", (message: ThreadMessage | Answer) => this.#received(thread, message));
@@ -152,7 +156,7 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
     const { current } = thread;
     if (message.kind === "ready" || message.kind === "spent" || current === undefined) return;
     const answer = message as Answer;
-    if (answer.isSpent === true) this.#threads.delete(thread);
+    if (answer.isSpent === true || thread.isLate) this.#threads.delete(thread);
     thread.current = undefined;
     thread.handle.unref();
     current.resolve(answer);
