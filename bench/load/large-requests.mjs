@@ -54,12 +54,20 @@ const withDesign =
     await ask(node.url, "PUT", "/warm");
     await ask(node.url, "PUT", "/warm/_design/a", filter);
   };
-/** The threads that run functions are started, as by the first request that has one. */
-const startFunctions = (node) =>
-  Promise.all([1, 2, 3].map(() => ask(node.url, "GET", "/warm/_changes?filter=a/all")));
+/** The threads that run functions and selectors are started, as by the first request that has one. */
+const startThreads = (node) =>
+  Promise.all(
+    [1, 2, 3].flatMap(() => [
+      ask(node.url, "GET", "/warm/_changes?filter=a/all"),
+      ask(node.url, "POST", "/warm/_find", { selector: { a: { $size: 1 } } }),
+    ]),
+  );
 const LONG_DOCUMENT = objects(7_900_000);
 const withLongDocument = async (node) => {
   await ask(node.url, "PUT", "/films/long", JSON.parse(LONG_DOCUMENT));
+  await ask(node.url, "PUT", "/films/_local/long", JSON.parse(LONG_DOCUMENT));
+  await ask(node.url, "PUT", "/warm");
+  await ask(node.url, "PUT", "/warm/long", JSON.parse(objects(1_000_000)));
 };
 const withIndex = async (node) => {
   const index = { fields: ["b"], partial_filter_selector: { a: { $exists: true } } };
@@ -161,6 +169,21 @@ const REQUESTS = [
     withLongDocument,
     LONG_DOCUMENT.length,
   ],
+  ...[
+    ["of its path", "GET", "/films/long"],
+    ["of _all_docs", "GET", "/films/_all_docs?include_docs=true"],
+    ["of _changes", "GET", "/films/_changes?include_docs=true"],
+    ["of _find", "POST", "/films/_find", '{"selector":{"_id":"long"}}'],
+    ["of its local path", "GET", "/films/_local/long"],
+    ["of _bulk_get", "POST", "/films/_bulk_get", '{"docs":[{"id":"long"}]}'],
+  ].map(([name, method, path, body = ""]) => [
+    `answer ${name}, a document of 7.9 MB`,
+    method,
+    path,
+    () => body,
+    withLongDocument,
+    LONG_DOCUMENT.length,
+  ]),
   ["document of 7.9 MB for an index", "PUT", "/films/a", () => objects(7_900_000), withIndex],
   [
     "_changes doc_ids 99,000",
@@ -309,7 +332,7 @@ async function withNode(prepare, use) {
       await prepare(node);
       await endProcess(node);
       node = await openProcess(directory, { isMetered: true });
-      await startFunctions(node);
+      await startThreads(node);
     }
     return await use(node);
   } finally {

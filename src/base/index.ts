@@ -59,5 +59,5 @@ export type { Seal } from "./seal.ts";
 export { ServerStoppingError } from "./server-stopping-error.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
 export { inSpan } from "./spans.ts";
-export { Turns } from "./turns.ts";
-export { Utf8Text } from "./utf8-text.ts";
+export { copyInTurns, Turns } from "./turns.ts";
+export { type LongText, Utf8Text } from "./utf8-text.ts";

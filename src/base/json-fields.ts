@@ -1,5 +1,7 @@
 /** Values in a JSON text by their paths. */
+
 import { type JsonValue, outlineJsonInTurns } from "./json-text.ts";
+import { LongJsonArray } from "./long-json-array.ts";
 import type { Turns } from "./turns.ts";
 
 /** A text of more is looked through level by level, as far as somebody looks: rows for all of it may take more memory than itself. */
@@ -9,7 +11,8 @@ export class JsonFields {
   readonly #root: JsonValue;
   readonly #turns: Turns;
   /** Values that were looked through later, by their paths. */
-  readonly #opened = new Map<string, JsonValue>();
+  readonly #objects = new Map<string, JsonValue>();
+  readonly #arrays = new Map<string, LongJsonArray>();
 
   private constructor(root: JsonValue, turns: Turns) {
     this.#root = root;
@@ -27,18 +30,36 @@ export class JsonFields {
     let value: JsonValue | undefined = this.#root;
     for (const [index, segment] of path.entries()) {
       if (value === undefined) return undefined;
-      if (value.isArray ? !DIGITS.test(segment) : !value.isObject) return undefined;
-      const open: JsonValue = value.isOpen ? value : await this.#open(path.slice(0, index), value);
-      value = open.isArray ? open.element(Number(segment)) : open.member(segment);
+      if (value.isArray) {
+        if (!DIGITS.test(segment)) return undefined;
+        value = await this.#element(path.slice(0, index), value, Number(segment));
+      } else if (value.isObject) {
+        const open: JsonValue = value.isOpen
+          ? value
+          : await this.#open(path.slice(0, index), value);
+        value = open.member(segment);
+      } else return undefined;
     }
     return value;
+  }
+
+  async #element(
+    path: readonly string[],
+    array: JsonValue,
+    index: number,
+  ): Promise<JsonValue | undefined> {
+    if (array.isOpen) return array.element(index);
+    const key = JSON.stringify(path);
+    const elements = this.#arrays.get(key) ?? new LongJsonArray(array.bytes, this.#turns);
+    this.#arrays.set(key, elements);
+    return elements.at(index);
   }
 
   async #open(path: readonly string[], { bytes }: JsonValue): Promise<JsonValue> {
     const key = JSON.stringify(path);
     const value =
-      this.#opened.get(key) ?? (await outlineJsonInTurns(bytes, { depthMax: 1 }, this.#turns));
-    this.#opened.set(key, value);
+      this.#objects.get(key) ?? (await outlineJsonInTurns(bytes, { depthMax: 1 }, this.#turns));
+    this.#objects.set(key, value);
     return value;
   }
 }

@@ -80,6 +80,16 @@ export function isBetweenValues({ row, search }: ScanPause): boolean {
   return row === NO_VALUE && search === undefined;
 }
 
+/** Whether the next thing in the text is an element of the outermost array, whose elements alone have rows. */
+export function isBetweenElements(pause: ScanPause): boolean {
+  return isBetweenValues(pause) && pause.depth === 1;
+}
+
+/** Goes on at such a place as though no element stood before it. */
+export function fromElement(pause: ScanPause, at: number): ScanPause {
+  return { ...pause, at, rowsEnd: ROW_LENGTH, depth: 1, isMember: false, row: NO_VALUE };
+}
+
 /** Those that are open where the scan stopped, the outermost first. */
 export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
   return Array.from(open.subarray(0, depth), (entry) => ((entry & 1) === 1 ? "{" : "["));

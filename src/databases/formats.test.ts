@@ -3,7 +3,13 @@
  * format byte and a reader of the old one.
  */
 import { expect, test } from "vitest";
-import { concatBytes, hexDecode, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import {
+  concatBytes,
+  hexDecode,
+  hexEncode,
+  Utf8Text,
+  utf8Encode,
+} from "../base/index.ts";
 import { Versionstamp } from "../kv/index.ts";
 import type { Attachment } from "./document.ts";
 import {
@@ -100,7 +106,7 @@ const ROWS = [
     "BodyRecord",
     '{"é":1}',
     (body) => one(encodeBody(utf8Encode(body))),
-    (bytes) => utf8Decode(decodeBody([bytes])),
+    (bytes) => decodeBody([bytes]).text,
     "017b22c3a9223a317d",
   ),
   row(
@@ -113,10 +119,10 @@ const ROWS = [
   row(
     "LocalRecord",
     { revisionNumber: 200, body: "{}" },
-    ({ revisionNumber, body }) => one(encodeLocal({ revisionNumber, body: utf8Encode(body) })),
+    ({ revisionNumber, body }) => one(encodeLocal({ revisionNumber, body: Utf8Text.of(body) })),
     (bytes) => {
       const { revisionNumber, body } = decodeLocal([bytes]);
-      return { revisionNumber, body: utf8Decode(body) };
+      return { revisionNumber, body: body.text };
     },
     "0101c8017b7d",
   ),
@@ -208,11 +214,15 @@ test("long texts are cut where their records would be, and not copied", () => {
     const text = new Uint8Array(byteCount).fill(0x20);
     const chunkCount = Math.ceil((4 + byteCount) / chunkBytes);
     const records = [
-      { head: [1], encode: () => encodeBody(text), rest: decodeBody },
+      {
+        head: [1],
+        encode: () => encodeBody(text),
+        rest: (chunks: readonly Uint8Array[]) => decodeBody(chunks).bytes,
+      },
       {
         head: [1, chunkCount, 0xc8, 0x01],
-        encode: () => encodeLocal({ revisionNumber: 200, body: text }),
-        rest: (chunks: readonly Uint8Array[]) => decodeLocal(chunks).body,
+        encode: () => encodeLocal({ revisionNumber: 200, body: Utf8Text.encoded(text) }),
+        rest: (chunks: readonly Uint8Array[]) => decodeLocal(chunks).body.bytes,
       },
     ];
     for (const { head, encode, rest } of records) {

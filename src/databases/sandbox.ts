@@ -1,11 +1,9 @@
 /**
  * The port that runs what users wrote, isolated, with limits of time and memory: functions of design documents, and selectors that would
- * take long. The host implements it. Only JSON texts cross it, so changes that a function makes to its arguments are not seen outside.
+ * take long. The host implements it. Only JSON texts cross it, so changes that a function makes to its arguments are not seen outside. Long
+ * ones are copied when their call is carried out.
  */
-import { type JsonText, OperationalError } from "../base/index.ts";
-
-/** A JSON text in UTF-8, in pieces that nobody changes. They may have megabytes, and are copied for who runs the function only. */
-export type LongText = readonly Uint8Array[];
+import { type JsonText, type LongText, OperationalError } from "../base/index.ts";
 
 /** One function of a design document, run over a batch of arguments. */
 export interface SandboxCall {
@@ -43,6 +41,8 @@ export interface SelectorCall {
   readonly selector: JsonText;
   readonly document: LongText;
   readonly timeoutMs: number;
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal;
 }
 
 export interface Sandbox {
@@ -52,7 +52,7 @@ export interface Sandbox {
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
-  /** Whether the document matches. Throws a SandboxError when a limit is reached. */
+  /** Whether the document matches. Throws a SandboxError when a limit is reached, and the signal's reason while it waits for its turn. */
   matches(call: SelectorCall): Promise<boolean>;
 }
 

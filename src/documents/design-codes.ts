@@ -2,8 +2,8 @@
  * Remembers design documents by their revision, so that most writes, and most feeds with a filter, read none of them.
  * Those without a validation function are mostly remembered as such, and their texts are not kept.
  */
-import type { JsonValue, Turns } from "../base/index.ts";
-import type { Database, HookedDatabase, LongText } from "../databases/index.ts";
+import type { JsonValue, LongText, Turns } from "../base/index.ts";
+import type { Database, HookedDatabase } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { DesignOutline } from "./design-outline.ts";
 import { storedDocumentPieces } from "./stored-document.ts";

@@ -2,7 +2,7 @@
 import { Turns } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
-import type { DocumentSelector } from "./document-selector.ts";
+import type { DocumentSelector, SelectorLimits } from "./document-selector.ts";
 import { documentArgument } from "./sandbox-run.ts";
 
 /** Whether each of the documents passes. One that is a function, or a selector that takes long, throws a SandboxError when that fails. */
@@ -11,7 +11,7 @@ export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean
 /** Those pass that match, in their form on the wire. */
 export function matchingFilter(
   selector: DocumentSelector,
-  functions: DesignFunctions,
+  functions: DesignFunctions & SelectorLimits,
 ): DocumentFilter {
   return async (documents) => {
     const turns = new Turns(functions.runtime.clock);

@@ -12,7 +12,10 @@ const PARSING_WEIGHT = 10;
 const BRIEF_WORK_MAX = 4_000_000;
 
 /** Where selectors run that take long, and for how long. */
-export type SelectorLimits = Pick<DesignFunctions, "sandbox" | "timeoutMs">;
+export interface SelectorLimits extends Pick<DesignFunctions, "sandbox" | "timeoutMs"> {
+  /** Ends what nobody waits for any more. */
+  readonly signal?: AbortSignal;
+}
 
 export class DocumentSelector {
   readonly #selector: Selector;
@@ -40,10 +43,15 @@ export class DocumentSelector {
   /** Whether a document in its form on the wire matches. Throws a SandboxError when that takes longer than a function may. */
   async matches(
     document: SandboxArgument,
-    { sandbox, timeoutMs }: SelectorLimits,
+    { sandbox, timeoutMs, signal }: SelectorLimits,
   ): Promise<boolean> {
     if (this.isBrief(document.length)) return this.matchesJson(JSON.parse(document.text()));
     this.#text ??= JSON.stringify(this.#selector);
-    return sandbox.matches({ selector: this.#text, document: document.pieces(), timeoutMs });
+    return sandbox.matches({
+      selector: this.#text,
+      document: document.pieces(),
+      timeoutMs,
+      ...(signal === undefined ? {} : { signal }),
+    });
   }
 }

@@ -10,6 +10,7 @@ export type { FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { DesignFunctions } from "./design-functions.ts";
 export { replicatedEdit, replicatedRevision, stubEdit } from "./document-edits.ts";
+export { type Fields, fieldsOfDocument, fieldsOfText } from "./document-fields.ts";
 export type { DocumentFilter } from "./document-filter.ts";
 export { matchingFilter } from "./document-filter.ts";
 export { DocumentSelector, type SelectorLimits } from "./document-selector.ts";
@@ -24,7 +25,13 @@ export type {
 } from "./stage-attachment.ts";
 export { CONTENT_TYPE_DEFAULT, stageAttachment, stageAttachments } from "./stage-attachment.ts";
 export type { RenderOptions } from "./stored-document.ts";
-export { attachmentsSince, renderStoredDocument, writeStoredDocument } from "./stored-document.ts";
+export {
+  attachmentsSince,
+  renderStoredDocument,
+  storedDocumentJson,
+  storedDocumentPieces,
+  writeStoredDocument,
+} from "./stored-document.ts";
 export { writeEdits } from "./write-edits.ts";
 export type { RefusedOutcome } from "./write-refusal.ts";
 export { isWritten, writeRefusal } from "./write-refusal.ts";

@@ -1,6 +1,6 @@
 /** The arguments of functions of design documents. */
-import { type JsonText, utf8Encode } from "../base/index.ts";
-import type { Document, LongText, SandboxCall } from "../databases/index.ts";
+import { type JsonText, type LongText, utf8Encode } from "../base/index.ts";
+import type { Document, SandboxCall } from "../databases/index.ts";
 import {
   type RenderedDocument,
   renderWireDocument,

@@ -1,11 +1,12 @@
 /** Renders a stored document as the text that is sent. */
-import type { JsonMember, Utf8Writer } from "../base/index.ts";
+import type { JsonMember, JsonText, LongText, Utf8Writer } from "../base/index.ts";
 import type { Attachment, Document } from "../databases/index.ts";
 import {
   formatRevision,
   type RenderedDocument,
   renderWireDocument,
   type WireAttachment,
+  wireDocumentJson,
   wireDocumentPieces,
   writeWireDocument,
 } from "../protocol/index.ts";
@@ -37,12 +38,17 @@ export function writeStoredDocument(
   writeWireDocument(writer, wireForm(document, options));
 }
 
-/** The same as pieces, of which one is the body's own memory. */
-export function storedDocumentPieces(
+/** The same as pieces, of which those of the body are its own memory. */
+export function storedDocumentPieces(document: Document, options: RenderOptions = {}): LongText {
+  return wireDocumentPieces(wireForm(document, options));
+}
+
+/** The text of a stored document, or the pieces of a long one. */
+export function storedDocumentJson(
   document: Document,
   options: RenderOptions = {},
-): readonly Uint8Array[] {
-  return wireDocumentPieces(wireForm(document, options));
+): JsonText | LongText {
+  return wireDocumentJson(wireForm(document, options));
 }
 
 function wireForm(document: Document, options: RenderOptions): RenderedDocument {

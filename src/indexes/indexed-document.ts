@@ -1,17 +1,16 @@
 /** A document as indexes and their filters see it. */
 import {
-  JsonFields,
   type JsonText,
   type JsonValue,
   outlineJson,
   parseBeginning,
   type Turns,
-  Utf8Text,
 } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import {
   type DocumentSelector,
   documentArgument,
+  fieldsOfDocument,
   renderStoredDocument,
   type SelectorLimits,
 } from "../documents/index.ts";
@@ -20,8 +19,6 @@ import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
 /** A longer body is looked through in turns, and only what indexes look at becomes values. */
 const LONG_BYTES = 65_536;
-
-const EMPTY_BODY = Utf8Text.of("{}");
 
 /** What an index looks at. */
 export interface Indexing {
@@ -125,16 +122,12 @@ async function longDocument(
   turns: Turns,
 ): Promise<IndexedDocument> {
   const result = new LongDocument();
-  const body = await JsonFields.open(document.body.bytes, 1, turns);
-  // What stands beside the body has names that begin so.
-  const beside = jsonOf({ ...document, body: EMPTY_BODY });
+  const stored = await fieldsOfDocument(document, {}, turns);
   for (const { paths, filter } of indexes) {
     for (const path of paths) {
       if (result.fields.has(keyOf(path))) continue;
-      const field = path[0]?.startsWith("_")
-        ? { value: valueAt(beside, path), text: () => undefined }
-        : fieldOf(await body.at(path));
-      if (field?.value !== undefined) result.fields.set(keyOf(path), field);
+      const field = fieldOf(await stored.at(path));
+      if (field !== undefined) result.fields.set(keyOf(path), field);
       if (turns.areDue) await turns.give();
     }
     if (filter === undefined || !paths.every((path) => result.fields.has(keyOf(path)))) continue;

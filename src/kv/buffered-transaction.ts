@@ -37,6 +37,9 @@ import type { SlabPool } from "./value-arena.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 import { valueAfter, WriteBuffer } from "./write-buffer.ts";
 
+/** Of values that are copied between two turns: some milliseconds, since memory has to be taken for them. */
+const TURN_BYTES = 1_000_000;
+
 /** What the transaction needs of its store. */
 export interface BufferedStore {
   readonly clock: Clock;
@@ -119,7 +122,19 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   async readMany(keys: readonly Key[], remembered: boolean): Promise<(Value | undefined)[]> {
     for (const key of keys) checkKey(key);
     const view = this.#readable() ?? (await this.#open());
-    return keys.map((key) => this.#valueIn(view, key, remembered));
+    const values: (Value | undefined)[] = [];
+    let byteCount = 0;
+    for (const key of keys) {
+      if (byteCount >= TURN_BYTES) {
+        byteCount = 0;
+        await this.#store.clock.sleep(0);
+        this.#readable();
+      }
+      const value = this.#valueIn(view, key, remembered);
+      values.push(value);
+      byteCount += value?.length ?? 0;
+    }
+    return values;
   }
 
   #valueIn(view: ReadView, key: Key, remembered: boolean): Value | undefined {
@@ -274,6 +289,11 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
       const written = this.#watches.filter(
         ({ key }) => this.#buffer.find(keyText(key)) !== undefined,
       );
+      // What was done before has taken its time, and to hand over much takes as long.
+      if (this.#buffer.byteCount >= TURN_BYTES) {
+        await this.#store.clock.sleep(0);
+        this.#assertOpen();
+      }
       const commit = await this.#handOver(readVersion);
       // Its own write is no news to the transaction; what others wrote between its read and its commit is.
       this.#armWatches((watch) => (written.includes(watch) ? commit.version : readVersion));

@@ -35,7 +35,10 @@ export interface ReadTransaction {
   /** The same reads without read conflicts. */
   readonly snapshot: ReadTransaction;
   get(key: Key): Promise<Value | undefined>;
-  /** As `get` of each key, all at once: the values in the order of the keys. */
+  /**
+   * As `get` of each key, all at once: the values in the order of the keys. Long ones may take several turns; what the transaction itself
+   * writes meanwhile is seen, or not.
+   */
   getMany(keys: readonly Key[]): Promise<(Value | undefined)[]>;
   /** The key that a selector resolves to; the empty key before the first, `0xff` behind the last. */
   getKey(selector: KeySelector): Promise<Key>;

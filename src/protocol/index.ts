@@ -15,7 +15,7 @@ export {
 export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
-export { bytesPart, multipartLength, writeMultipart } from "./multipart.ts";
+export { multipartLength, piecesPart, writeMultipart } from "./multipart.ts";
 export type { Selector } from "./normalize-selector.ts";
 export { isSelectorObject, normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
@@ -44,8 +44,10 @@ export type {
   WireRevisions,
 } from "./wire-document.ts";
 export {
+  isLongBody,
   parseWireDocument,
   renderWireDocument,
+  wireDocumentJson,
   wireDocumentOf,
   wireDocumentPieces,
   writeWireDocument,

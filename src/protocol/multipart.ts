@@ -2,7 +2,7 @@
  * multipart/related and multipart/mixed. Reading is a port, because a library does it (`host/http/multipart-parser.ts`); writing is
  * concatenation.
  */
-import { utf8Encode } from "../base/index.ts";
+import { type LongText, utf8Encode } from "../base/index.ts";
 
 /** One part. Its body must be read, or `skip`ped, before the next part comes. */
 export interface MultipartPart {
@@ -25,12 +25,12 @@ export interface WrittenPart {
 }
 
 /** A part whose bytes are at hand. */
-export function bytesPart(headers: WrittenPart["headers"], bytes: Uint8Array): WrittenPart {
+export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): WrittenPart {
   return {
     headers,
-    length: bytes.length,
+    length: pieces.reduce((sum, { length }) => sum + length, 0),
     async *body() {
-      yield bytes;
+      yield* pieces;
     },
   };
 }

@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Utf8Text, Utf8Writer, utf8Decode, utf8Encode } from "../base/index.ts";
+import { concatBytes, Utf8Text, Utf8Writer, utf8Decode, utf8Encode } from "../base/index.ts";
 import {
   parseWireDocument,
   type RenderedDocument,
   renderWireDocument,
+  wireDocumentPieces,
   writeWireDocument,
 } from "./wire-document.ts";
 
@@ -37,6 +38,23 @@ test("a document that is written from its bytes is the one that is rendered from
       const body = Utf8Text.encoded(utf8Encode(document.body));
       writeWireDocument(writer, { ...document, body });
       expect(utf8Decode(writer.finish())).toBe(renderedText(document));
+    }),
+  );
+});
+
+test("so is one that is passed on in the pieces in which its bytes are", () => {
+  fc.assert(
+    fc.property(rendered, fc.array(fc.nat(7), { minLength: 1 }), (document, sizes) => {
+      const bytes = utf8Encode(document.body);
+      const pieces: Uint8Array[] = [];
+      let begin = 0;
+      for (const size of sizes) {
+        pieces.push(bytes.subarray(begin, begin + size));
+        begin = Math.min(bytes.length, begin + size);
+      }
+      const body = Utf8Text.inPieces([...pieces, bytes.subarray(begin)]);
+      const passedOn = utf8Decode(concatBytes(wireDocumentPieces({ ...document, body })));
+      expect(passedOn).toBe(renderedText(document));
     }),
   );
 });

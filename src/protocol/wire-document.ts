@@ -7,6 +7,7 @@ import {
   type JsonText,
   type JsonValue,
   joinObject,
+  type LongText,
   outlineJson,
   Utf8Text,
   type Utf8Writer,
@@ -242,11 +243,23 @@ export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument
   writer.text(tail);
 }
 
-/** The same as pieces, of which one is the body's own memory. */
-export function wireDocumentPieces(document: RenderedDocument): readonly Uint8Array[] {
+/** The same as pieces, of which those of the body are its own memory. */
+export function wireDocumentPieces(document: RenderedDocument): LongText {
   const { head, tail } = renderAround(document);
-  const inner = innerBytes(document.body.bytes);
-  return [utf8Encode(inner.length === 0 ? head : `${head},`), inner, utf8Encode(tail)];
+  const inner = innerPieces(document.body.pieces);
+  return [utf8Encode(inner.length === 0 ? head : `${head},`), ...inner, utf8Encode(tail)];
+}
+
+/** A longer body is passed on, and looked through, in pieces with turns for others in between. */
+const LONG_BYTES = 65_536;
+
+export function isLongBody(body: Utf8Text): boolean {
+  return body.length > LONG_BYTES;
+}
+
+/** The document's text, or the pieces of a long one. */
+export function wireDocumentJson(document: RenderedDocument): JsonText | LongText {
+  return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }
 
 /** The text before and behind the body's members. */
@@ -288,6 +301,40 @@ function innerBytes(body: Uint8Array): Uint8Array {
   while (isSpace(body[begin])) begin++;
   while (begin < end && isSpace(body[end - 1])) end--;
   return body.subarray(begin, Math.max(begin, end));
+}
+
+/** The same, of an object in pieces. None is empty. */
+function innerPieces(body: LongText): LongText {
+  const trimmed = withoutSpaceBehind(withoutSpaceBefore(body));
+  const members = withoutEnds(trimmed);
+  return withoutSpaceBehind(withoutSpaceBefore(members));
+}
+
+function withoutSpaceBefore(pieces: LongText): LongText {
+  for (const [at, piece] of pieces.entries()) {
+    let begin = 0;
+    while (isSpace(piece[begin])) begin++;
+    if (begin < piece.length) return [piece.subarray(begin), ...pieces.slice(at + 1)];
+  }
+  return [];
+}
+
+function withoutSpaceBehind(pieces: LongText): LongText {
+  for (let at = pieces.length - 1; at >= 0; at--) {
+    const piece = pieces[at] as Uint8Array;
+    let end = piece.length;
+    while (isSpace(piece[end - 1])) end--;
+    if (end > 0) return [...pieces.slice(0, at), piece.subarray(0, end)];
+  }
+  return [];
+}
+
+/** Without the first and the last byte. */
+function withoutEnds(pieces: LongText): LongText {
+  const [first, ...behind] = pieces as readonly [Uint8Array, ...Uint8Array[]];
+  const begun = [first.subarray(1), ...behind];
+  const last = begun.pop() as Uint8Array;
+  return [...begun, last.subarray(0, -1)];
 }
 
 function isSpace(byte: number | undefined): boolean {

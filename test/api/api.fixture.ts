@@ -196,5 +196,8 @@ export function parsed(text: string): unknown {
 }
 
 async function* texts(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<string> {
-  for await (const piece of body) yield Buffer.from(piece).toString();
+  const decoder = new TextDecoder();
+  for await (const piece of body) {
+    yield typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
+  }
 }

@@ -1,4 +1,7 @@
-/** Documents, and selectors, that would keep others waiting: they are held against each other in a thread. */
+/**
+ * Documents, and selectors, that would keep others waiting: they are held against each other in a thread, and long documents are answered
+ * piece by piece.
+ */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 
@@ -70,4 +73,40 @@ test("a selector that would take for ever ends, and the next one is answered", a
   ]);
   const found = await ask("POST /films/_find", { body: { selector: { n: 5 } } });
   expect(found.json.docs).toHaveLength(2);
+});
+
+/** With line breaks between values, which feeds leave out, and characters that chunks cut. */
+const SPACED_LIST = `[${Array.from({ length: 60_000 }, (_, at) => `{"at":${at},\r\n"é": "€"}`)}]`;
+
+test.each<[answer: string, request: string, body: object | undefined, isByLines: boolean]>([
+  ["a document", "GET /films/spaced", undefined, false],
+  ["its revisions", 'GET /films/spaced?open_revs=["1-a"]', undefined, false],
+  ["a bulk read", "POST /films/_bulk_get", { docs: [{ id: "spaced" }] }, false],
+  ["all documents", "GET /films/_all_docs?include_docs=true", undefined, true],
+  [
+    "documents by their keys",
+    "POST /films/_all_docs?include_docs=true",
+    { keys: ["spaced"] },
+    true,
+  ],
+  ["local documents", "GET /films/_local_docs?include_docs=true", undefined, true],
+  ["a local document", "GET /films/_local/spaced", undefined, false],
+  ["changes", "GET /films/_changes?include_docs=true", undefined, true],
+  ["a feed", "GET /films/_changes?include_docs=true&feed=continuous&timeout=0", undefined, true],
+  ["events", "GET /films/_changes?include_docs=true&feed=eventsource&timeout=0", undefined, true],
+  ["a query", "POST /films/_find", { selector: { _id: "spaced" } }, true],
+])("a long document goes out in pieces, as it came: %s", async (_, request, body, isByLines) => {
+  const { ask, stream } = await openFilms();
+  const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
+  await ask("PUT /films/spaced?new_edits=false", { body: spaced });
+  await ask("PUT /films/_local/spaced", { body: spaced.replace("1-a", "0-1") });
+  const sent: string[] = [];
+  const answer = await stream(request, body === undefined ? {} : { body });
+  for (let { done, value } = await answer.next(); done !== true; ) {
+    sent.push(value);
+    ({ done, value } = await answer.next());
+  }
+  expect(Math.max(...sent.map(({ length }) => length))).toBeLessThan(100_000);
+  const expected = isByLines ? SPACED_LIST.replaceAll("\r\n", "  ") : SPACED_LIST;
+  expect(sent.join("").includes(`"list":${expected},"end":1.0`)).toBe(true);
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { utf8Encode } from "../../src/base/index.ts";
-import type { LongText, SandboxCall } from "../../src/databases/index.ts";
+import { type LongText, utf8Encode } from "../../src/base/index.ts";
+import type { SandboxCall } from "../../src/databases/index.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import { createSystemRuntime } from "../../src/host/system/runtime.ts";
 

@@ -1,14 +1,18 @@
 /** Reads the rows of a changes feed, page by page, and waits for more of them. */
-import { errorCode, type Page } from "../../base/index.ts";
+import { errorCode, type JsonText, type LongText, type Page } from "../../base/index.ts";
 import type { Change, ChangesOfDocuments, Database, Document } from "../../databases/index.ts";
 import type { DocumentFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
-import { type DocumentView, viewOf, viewText } from "../documents/document-view.ts";
+import {
+  type DocumentView,
+  inlineData,
+  viewedDocument,
+  viewOf,
+} from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import { PageSize } from "../http/page-size.ts";
-import { oneLine } from "../http/responses.ts";
 import { projectDocument } from "../queries/projection.ts";
 import type { ChangesFilter, ChangesQuery } from "./changes-query.ts";
 import { waitFor } from "./feed-wait.ts";
@@ -25,8 +29,9 @@ export interface ChangesPage {
 
 export interface ChangesRow {
   readonly sequence: string;
-  /** The row's JSON text. */
+  /** Its JSON text without the document, up to the brace that ends it. */
   readonly text: string;
+  readonly document?: JsonText | LongText;
 }
 
 /** A filter that can be asked. */
@@ -227,18 +232,21 @@ export class ChangesReader {
     const tellsSequence = (this.#rowCount + 1) % this.#query.sequenceInterval === 0;
     const head = `{"seq":${tellsSequence ? `"${sequence}"` : null},"id":${JSON.stringify(id)}`;
     const changes = revisions.map((revision) => `{"rev":${JSON.stringify(revision)}}`);
-    const text = `${head},"changes":[${changes.join(",")}]${deleted ? ',"deleted":true' : ""}}`;
+    const text = `${head},"changes":[${changes.join(",")}]${deleted ? ',"deleted":true' : ""}`;
     return { sequence, text };
   }
 
-  async #withDocument({ sequence, text }: ChangesRow, view: DocumentView): Promise<ChangesRow> {
+  async #withDocument(row: ChangesRow, view: DocumentView): Promise<ChangesRow> {
     const { signal } = this.#call.request;
     const { filter, view: options } = this.#query;
-    const document = await viewText(this.#parts, this.#database, view, options, signal);
+    const data = await inlineData(this.#parts, this.#database, view, options, signal);
+    const document = viewedDocument(view, options, data);
     const fields = filter.kind === "selector" ? filter.fields : undefined;
     const shown =
-      fields === undefined ? document : await projectDocument(document, fields, this.#call.turns);
-    return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(shown)}}` };
+      fields === undefined
+        ? document.json()
+        : await projectDocument(document, fields, this.#call.turns);
+    return { ...row, document: shown };
   }
 }
 

@@ -13,7 +13,14 @@ import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { matchesEntityTag, notModified, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
+import {
+  JoinedTexts,
+  matchesEntityTag,
+  notModified,
+  oneLineWithin,
+  type Piece,
+  streamedJson,
+} from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-query.ts";
 import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";
@@ -28,7 +35,7 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const opened = await readDatabase(parts, call, async (tx, database) => ({
     database,
     current: await database.updateSequence(tx),
-    filter: await openFilter(parts, tx, database, query.filter),
+    filter: await openFilter(parts, tx, database, query.filter, call.request.signal),
   }));
   const { database, current, filter } = opened;
   const tag = isTagged(call, query) ? { ETag: `"${database.uuid}-${current}"` } : {};
@@ -52,13 +59,17 @@ async function openFilter(
   tx: ReadTransaction,
   database: Database,
   filter: ChangesFilter,
+  signal: AbortSignal,
 ): Promise<OpenedFilter> {
   switch (filter.kind) {
     case "all":
     case "ids":
       return filter;
     case "selector":
-      return { kind: "documents", pass: matchingFilter(filter.selector, parts.functions) };
+      return {
+        kind: "documents",
+        pass: matchingFilter(filter.selector, { ...parts.functions, signal }),
+      };
     case "function": {
       const { name, request } = filter;
       return {
@@ -78,7 +89,7 @@ interface FeedParts {
 async function* feed(
   { runtime: { clock } }: DatabaseParts,
   { query, reader, since }: FeedParts,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<Piece, void, undefined> {
   const form = FORMS[query.feed];
   let position = since;
   let page = await reader.page(position);
@@ -118,14 +129,17 @@ async function* feed(
 interface FeedForm {
   readonly opening: string;
   readonly heartbeat: string;
-  row(row: ChangesRow, isFirst: boolean): string;
+  /** What stands before and behind a row. */
+  readonly before: (isFirst: boolean) => string;
+  readonly behind: (row: ChangesRow) => string;
   closing(lastSequence: string, pending: number): string;
 }
 
 const OBJECT_FORM: FeedForm = {
   opening: '{"results":[\n',
   heartbeat: "\n",
-  row: ({ text }, isFirst) => (isFirst ? text : `,\n${text}`),
+  before: (isFirst) => (isFirst ? "" : ",\n"),
+  behind: () => "",
   closing: (lastSequence, pending) =>
     `\n],\n"last_seq":${JSON.stringify(lastSequence)},"pending":${pending}}\n`,
 };
@@ -136,13 +150,15 @@ const FORMS: Readonly<Record<Feed, FeedForm>> = {
   continuous: {
     opening: "",
     heartbeat: "\n",
-    row: ({ text }) => `${text}\n`,
+    before: () => "",
+    behind: () => "\n",
     closing: (last_seq, pending) => `${JSON.stringify({ last_seq, pending })}\n`,
   },
   eventsource: {
     opening: "",
     heartbeat: "event: heartbeat\ndata: \n\n",
-    row: ({ text, sequence }) => `data: ${text}\nid: ${sequence}\n\n`,
+    before: () => "data: ",
+    behind: ({ sequence }) => `\nid: ${sequence}\n\n`,
     closing: () => "",
   },
 };
@@ -151,13 +167,18 @@ function* rowPieces(
   rows: readonly ChangesRow[],
   form: FeedForm,
   isFirst: boolean,
-): Generator<string> {
-  let piece = "";
+): Generator<Piece, void> {
+  const joined = new JoinedTexts();
   for (const [index, row] of rows.entries()) {
-    piece += form.row(row, isFirst && index === 0);
-    if (piece.length < PIECE_LENGTH) continue;
-    yield piece;
-    piece = "";
+    const before = form.before(isFirst && index === 0) + row.text;
+    const behind = `}${form.behind(row)}`;
+    if (row.document === undefined) {
+      yield* joined.add(before + behind);
+      continue;
+    }
+    for (const piece of oneLineWithin(`${before},"doc":`, row.document, behind)) {
+      yield* joined.add(piece);
+    }
   }
-  if (piece !== "") yield piece;
+  yield* joined.finish();
 }

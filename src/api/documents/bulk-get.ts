@@ -1,8 +1,13 @@
 /** `_bulk_get`: revisions of many documents in one answer, as JSON or, with the bytes of their attachments, as multipart. */
-import { mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
+import { type LongText, mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import { acceptsExplicitly, type WrittenPart, writeMultipart } from "../../protocol/index.ts";
+import {
+  acceptsExplicitly,
+  isLongBody,
+  type WrittenPart,
+  writeMultipart,
+} from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -24,6 +29,7 @@ import {
   inlineData,
   NO_INLINE_DATA,
   sentAttachments,
+  viewPieces,
   writeView,
 } from "./document-view.ts";
 import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
@@ -149,26 +155,51 @@ async function* jsonPieces(
   requests: readonly (BulkGetRequest | BadRequest)[],
   options: DocumentOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  let writer = new Utf8Writer(PIECE_BYTES);
-  writer.text('{"results":[');
+  const pieces = new PieceWriter();
+  pieces.writer.text('{"results":[');
   let separator = "";
   for await (const answers of answerPages(parts, call, requests, options)) {
     for (const answer of answers) {
-      writer.text(separator);
+      pieces.writer.text(separator);
       separator = ",";
       const data = inlineDataOf(parts, call, answer);
-      writeAnswer(writer, answer, data instanceof Promise ? await data : data);
-      if (writer.length < PIECE_LENGTH) continue;
-      yield writer.finish();
-      writer = new Utf8Writer(PIECE_BYTES);
+      writeAnswer(pieces, answer, data instanceof Promise ? await data : data);
+      if (pieces.isWorthSending) yield* pieces.take();
     }
   }
-  writer.text("]}\n");
-  yield writer.finish();
+  pieces.writer.text("]}\n");
+  yield* pieces.take();
 }
 
 /** With room for the document that makes it long enough. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
+
+/** What is written and not yet sent. */
+class PieceWriter {
+  #writer = new Utf8Writer(PIECE_BYTES);
+  /** Before what the writer has. */
+  readonly #before: Uint8Array[] = [];
+
+  get writer(): Utf8Writer {
+    return this.#writer;
+  }
+
+  get isWorthSending(): boolean {
+    return this.#before.length > 0 || this.#writer.length >= PIECE_LENGTH;
+  }
+
+  /** Pieces that are sent as they are. */
+  pass(pieces: LongText): void {
+    this.#before.push(this.#writer.finish(), ...pieces);
+    this.#writer = new Utf8Writer(PIECE_BYTES);
+  }
+
+  take(): readonly Uint8Array[] {
+    const pieces = [...this.#before.splice(0), this.#writer.finish()];
+    this.#writer = new Utf8Writer(PIECE_BYTES);
+    return pieces;
+  }
+}
 
 /** That of each result; there at once unless attachments have to be read. */
 function inlineDataOf(
@@ -186,22 +217,25 @@ function inlineDataOf(
 }
 
 function writeAnswer(
-  writer: Utf8Writer,
+  pieces: PieceWriter,
   { request, options, results }: Answer,
   data: readonly InlineData[],
 ): void {
-  writer.text(`{"id":${JSON.stringify(request.id)},"docs":[`);
+  pieces.writer.text(`{"id":${JSON.stringify(request.id)},"docs":[`);
   for (const [index, result] of results.entries()) {
-    if (index > 0) writer.text(",");
+    if (index > 0) pieces.writer.text(",");
     if (result.kind === "failed") {
-      writer.text(JSON.stringify({ error: result.error }));
+      pieces.writer.text(JSON.stringify({ error: result.error }));
       continue;
     }
-    writer.text('{"ok":');
-    writeView(writer, result.view, options, data[index] as InlineData);
-    writer.text("}");
+    const { view } = result;
+    const attached = data[index] as InlineData;
+    pieces.writer.text('{"ok":');
+    if (isLongBody(view.document.body)) pieces.pass(viewPieces(view, options, attached));
+    else writeView(pieces.writer, view, options, attached);
+    pieces.writer.text("}");
   }
-  writer.text("]}");
+  pieces.writer.text("]}");
 }
 
 async function* multipartParts(

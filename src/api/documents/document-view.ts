@@ -1,16 +1,29 @@
 /** Renders a stored document with the options of a reader: reads the records that it needs, and writes its text. */
-import { base64Encode, type JsonMember, type Utf8Writer } from "../../base/index.ts";
+import {
+  base64Encode,
+  type JsonMember,
+  type JsonText,
+  type LongText,
+  type Turns,
+  type Utf8Writer,
+  utf8Encode,
+} from "../../base/index.ts";
 import type { Attachment, Database, Document } from "../../databases/index.ts";
 import {
   attachmentsSince,
   documentArgument,
+  type Fields,
+  fieldsOfDocument,
+  fieldsOfText,
   type RenderOptions,
   renderStoredDocument,
   type SandboxArgument,
+  storedDocumentJson,
+  storedDocumentPieces,
   writeStoredDocument,
 } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
+import { isLongBody, ProtocolError } from "../../protocol/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { readBytes } from "../http/request-body.ts";
 import type { ViewOptions } from "./document-options.ts";
@@ -82,17 +95,20 @@ export function sentAttachments(document: Document, options: ViewOptions): reado
   return document.attachments.filter(({ name }) => names.has(name));
 }
 
-/** The document's JSON text, with the bytes of attachments in base64 where they were asked for; there at once without them. */
-export function viewText(
+/**
+ * The document's JSON text, or the pieces of a long one, with the bytes of attachments in base64 where they were asked for; there at once
+ * without them.
+ */
+export function viewJson(
   parts: DatabaseParts,
   database: Database,
   view: DocumentView,
   options: ViewOptions,
   signal: AbortSignal,
-): string | Promise<string> {
+): JsonText | LongText | Promise<JsonText | LongText> {
   const data = inlineData(parts, database, view, options, signal);
-  const render = (there: InlineData): string =>
-    renderStoredDocument(view.document, renderOptions(there, view, options));
+  const render = (there: InlineData): JsonText | LongText =>
+    storedDocumentJson(view.document, renderOptions(there, view, options));
   return data instanceof Promise ? data.then(render) : render(data);
 }
 
@@ -106,16 +122,49 @@ export function writeView(
   writeStoredDocument(writer, view.document, renderOptions(data, view, options));
 }
 
-/** The document without the bytes of its attachments, for a selector. Its text is made once. */
-export function viewArgument(view: DocumentView, options: ViewOptions): SandboxArgument {
-  const argument = documentArgument(view.document, renderOptions(NO_INLINE_DATA, view, options));
-  let text: string | undefined;
+/** The same as pieces, of which those of the body are its own memory. */
+export function viewPieces(view: DocumentView, options: ViewOptions, data: InlineData): LongText {
+  return storedDocumentPieces(view.document, renderOptions(data, view, options));
+}
+
+/** A document that may be answered, for a selector and for its reader. */
+export interface ViewedDocument extends SandboxArgument {
+  /** Its text, or the pieces of a long one. */
+  json(): JsonText | LongText;
+  /** For paths that mostly have so many segments. */
+  fields(depth: number, turns: Turns): Promise<Fields>;
+}
+
+/** Without the bytes of its attachments, unless they are given. Its text is made once. */
+export function viewedDocument(
+  view: DocumentView,
+  options: ViewOptions,
+  data = NO_INLINE_DATA,
+): ViewedDocument {
+  const { document } = view;
+  const rendering = renderOptions(data, view, options);
+  if (!isLongBody(document.body))
+    return viewedText(() => renderStoredDocument(document, rendering), document.body.length);
   return {
-    ...argument,
-    text: () => {
-      text ??= argument.text();
-      return text;
-    },
+    ...documentArgument(document, rendering),
+    json: () => storedDocumentPieces(document, rendering),
+    fields: (_, turns) => fieldsOfDocument(document, rendering, turns),
+  };
+}
+
+/** One that is short, of so many bytes, or nearly. Its text is made once. */
+export function viewedText(render: () => JsonText, length: number): ViewedDocument {
+  let made: JsonText | undefined;
+  const text = (): JsonText => {
+    made ??= render();
+    return made;
+  };
+  return {
+    length,
+    text,
+    pieces: () => [utf8Encode(text())],
+    json: text,
+    fields: (depth, turns) => fieldsOfText(text(), depth, turns),
   };
 }
 
@@ -171,17 +220,18 @@ function renderOptions(
   };
 }
 
-/** The text whose attachments' bytes follow behind it, in its order. */
-export function multipartText(
+/** The text, in pieces, whose attachments' bytes follow behind it, in its order. */
+export function multipartPieces(
   { document, extras }: DocumentView,
   sent: readonly Attachment[],
   options: ViewOptions,
-): string {
+): LongText {
   const names = new Set(sent.map(({ name }) => name));
-  return renderStoredDocument(document, {
+  const json = storedDocumentJson(document, {
     revisions: options.revisions,
     extras,
     encodingInfo: true,
     attachmentForm: ({ name }) => ({ kind: names.has(name) ? "follows" : "stub" }),
   });
+  return typeof json === "string" ? [utf8Encode(json)] : json;
 }

@@ -4,11 +4,11 @@ import { locationOf, readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call, Handler } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { json, jsonText, matchesEntityTag, notModified } from "../http/responses.ts";
+import { json, jsonAsIs, matchesEntityTag, notModified } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision, documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision, withRevision } from "./document-request.ts";
-import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
+import { type DocumentView, sentAttachments, viewJson, viewOf } from "./document-view.ts";
 import { isBatch, writeInBatch, writeOne } from "./document-writes.ts";
 import { editMode, readDocument, wireEdit } from "./edits.ts";
 import { deleteLocal, readLocal, writeLocal } from "./local-documents.ts";
@@ -50,8 +50,8 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   ) {
     return documentMultipart(parts, call, { database, view, sent, options, headers });
   }
-  const text = await viewText(parts, database, view, options, call.request.signal);
-  return jsonText(200, text, headers);
+  const document = await viewJson(parts, database, view, options, call.request.signal);
+  return jsonAsIs(200, document, headers);
 }
 
 /** CouchDB: an answer that tells more than the revision has no entity tag, since that would stay while the rest changes. */

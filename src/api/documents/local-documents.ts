@@ -1,18 +1,15 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
-import { base64Encode, Utf8Writer } from "../../base/index.ts";
-import { badRequest, type WireDocument, writeWireDocument } from "../../protocol/index.ts";
+import { base64Encode, hexDecode, md5HexOf } from "../../base/index.ts";
+import { badRequest, type WireDocument, wireDocumentPieces } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readDocumentBody } from "../http/request-body.ts";
-import { json, jsonBytes, matchesEntityTag, notModified } from "../http/responses.ts";
+import { json, jsonAsIs, matchesEntityTag, notModified } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { notFound } from "./document-request.ts";
 import { checkWire } from "./edits.ts";
-
-/** What stands before a body: an id and a revision. */
-const HEAD_BYTES_EXPECTED = 256;
 
 export function localDocumentRoutes(parts: DatabaseParts): Route[] {
   const path = "/{database}/_local/{name}";
@@ -34,14 +31,14 @@ export async function readLocal(
 ): Promise<ApiResponse> {
   const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
   if (found === undefined) throw notFound("missing");
-  const writer = new Utf8Writer(found.body.length + HEAD_BYTES_EXPECTED);
-  writeWireDocument(writer, { ...found, deleted: false });
+  const pieces = wireDocumentPieces({ ...found, deleted: false });
   // A local document that was removed and made again has its old revision, so that is no tag.
-  const tag = `"${base64Encode(parts.runtime.digests.md5(writer.finish()))}"`;
+  const digest = hexDecode(md5HexOf(parts.runtime.digests, pieces)) as Uint8Array;
+  const tag = `"${base64Encode(digest)}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
     return notModified({ ETag: tag });
   }
-  return jsonBytes(200, writer, { ETag: tag });
+  return jsonAsIs(200, pieces, { ETag: tag });
 }
 
 export async function writeLocal(

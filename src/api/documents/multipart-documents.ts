@@ -7,9 +7,9 @@ import type { Attachment, AttachmentEdit, Database, DocumentEdit } from "../../d
 import { CONTENT_TYPE_DEFAULT } from "../../documents/index.ts";
 import {
   badRequest,
-  bytesPart,
   type MultipartPart,
   multipartLength,
+  piecesPart,
   type WireAttachment,
   type WrittenPart,
   writeMultipart,
@@ -22,7 +22,7 @@ import { readBytes, readLongDocument } from "../http/request-body.ts";
 import type { Headers } from "../http/responses.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { withRevision } from "./document-request.ts";
-import { type DocumentView, multipartText } from "./document-view.ts";
+import { type DocumentView, multipartPieces } from "./document-view.ts";
 import {
   checkWire,
   type EditMode,
@@ -67,8 +67,7 @@ export function nestedPart(
 ): WrittenPart {
   const { view, sent, options } = document;
   if (sent.length === 0) {
-    const bytes = utf8Encode(multipartText(view, sent, options));
-    return bytesPart([["Content-Type", "application/json"]], bytes);
+    return piecesPart([["Content-Type", "application/json"]], multipartPieces(view, sent, options));
   }
   const boundary = randomHex(parts.runtime.random);
   const written = documentParts(parts, document, signal);
@@ -84,9 +83,9 @@ function documentParts(
   { database, view, sent, options }: MultipartDocument,
   signal: AbortSignal,
 ): WrittenPart[] {
-  const text = utf8Encode(multipartText(view, sent, options));
+  const text = multipartPieces(view, sent, options);
   return [
-    bytesPart([["Content-Type", "application/json"]], text),
+    piecesPart([["Content-Type", "application/json"]], text),
     ...sent.map((attachment) => ({
       headers: attachmentHeaders(attachment),
       length: attachment.encodedLength,
@@ -112,7 +111,7 @@ function attachmentHeaders({
 /** What takes a document's place that is not sent. */
 export function errorPart(error: object): WrittenPart {
   const headers = [["Content-Type", 'application/json; error="true"']] as const;
-  return bytesPart(headers, utf8Encode(JSON.stringify(error)));
+  return piecesPart(headers, [utf8Encode(JSON.stringify(error))]);
 }
 
 /** A text that cannot end the header that contains it. */

@@ -7,10 +7,10 @@ import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { inPieces, streamedJson } from "../http/responses.ts";
+import { inPieces, type Piece, streamedJson } from "../http/responses.ts";
 import type { DocumentOptions } from "./document-options.ts";
 import { notFound } from "./document-request.ts";
-import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
+import { type DocumentView, sentAttachments, viewJson, viewOf } from "./document-view.ts";
 import { errorPart, nestedPart } from "./multipart-documents.ts";
 
 export type OpenRevision =
@@ -94,13 +94,17 @@ async function* jsonTexts(
   database: Database,
   found: readonly OpenRevision[],
   options: DocumentOptions,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<Piece, void, undefined> {
   yield "[";
   for (const [index, row] of found.entries()) {
     if (index > 0) yield ",";
     if (row.kind === "missing") yield JSON.stringify({ missing: row.revision });
     else {
-      yield `{"ok":${await viewText(parts, database, row.view, options, call.request.signal)}}`;
+      const document = await viewJson(parts, database, row.view, options, call.request.signal);
+      yield '{"ok":';
+      if (typeof document === "string") yield document;
+      else yield* document;
+      yield "}";
     }
   }
   yield "]\n";

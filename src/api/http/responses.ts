@@ -1,5 +1,5 @@
 /** Answers: JSON as values, as text, and as a stream of pieces. */
-import type { Utf8Writer } from "../../base/index.ts";
+import { concatBytes, type JsonText, type LongText, type Utf8Writer } from "../../base/index.ts";
 import type { ApiResponse } from "./exchange.ts";
 
 export type Headers = Readonly<Record<string, string>>;
@@ -25,27 +25,50 @@ export function jsonBytes(status: number, text: Utf8Writer, headers: Headers = {
   return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: text.finish() };
 }
 
+/** A JSON text as it is, or in pieces, which are sent one by one when they are long. */
+export function jsonAsIs(
+  status: number,
+  json: JsonText | LongText,
+  headers: Headers = {},
+): ApiResponse {
+  if (typeof json === "string") return jsonText(status, json, headers);
+  const pieces = [...json, NEW_LINE];
+  let byteCount = 0;
+  for (const { length } of pieces) byteCount += length;
+  const described = { "Content-Type": JSON_TYPE, ...headers };
+  if (byteCount <= PIECE_LENGTH) return { status, headers: described, body: concatBytes(pieces) };
+  return {
+    status,
+    headers: { ...described, "Content-Length": String(byteCount) },
+    body: (async function* () {
+      yield* pieces;
+    })(),
+  };
+}
+
+const NEW_LINE = Uint8Array.of(0x0a);
+
 /**
  * A JSON answer that is made while it is sent. Its first piece is awaited here, so that what fails until then is an error
  * response and not a broken stream.
  */
 export async function streamedJson(
   status: number,
-  pieces: AsyncIterable<string> | AsyncIterable<Uint8Array>,
+  pieces: AsyncIterable<Piece>,
   headers: Headers = {},
 ): Promise<ApiResponse> {
   return {
     status,
     headers: { "Content-Type": JSON_TYPE, ...headers },
-    body: await begun<string | Uint8Array>(pieces),
+    body: await begun(pieces),
   };
 }
 
 /** The same pieces, the first of which is already there. */
-export async function begun<Piece>(pieces: AsyncIterable<Piece>): Promise<AsyncIterable<Piece>> {
+export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<T>> {
   const iterator = pieces[Symbol.asyncIterator]();
-  let first: IteratorResult<Piece> | undefined = await iterator.next();
-  const rest: AsyncIterator<Piece> = {
+  let first: IteratorResult<T> | undefined = await iterator.next();
+  const rest: AsyncIterator<T> = {
     next: () => {
       if (first === undefined) return iterator.next();
       const piece = first;
@@ -62,24 +85,70 @@ export async function begun<Piece>(pieces: AsyncIterable<Piece>): Promise<AsyncI
   return { [Symbol.asyncIterator]: () => rest };
 }
 
-/** A JSON text on one line, for answers that are read by lines. A line break is between values, never within one. */
-export function oneLine(text: string): string {
+/** Of an answer: text, or UTF-8. */
+export type Piece = string | Uint8Array;
+
+/**
+ * `before`, a document on one line, and `behind`: for answers that are read by lines. A line break is between values, never within one.
+ */
+export function* oneLineWithin(
+  before: string,
+  document: JsonText | LongText,
+  behind: string,
+): Generator<Piece, void> {
+  if (typeof document === "string") {
+    yield before + oneLine(document) + behind;
+    return;
+  }
+  yield before;
+  for (const piece of document) yield onOneLine(piece);
+  yield behind;
+}
+
+function oneLine(text: string): string {
   return /[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, " ") : text;
 }
 
-/** Joins small texts to pieces worth sending. */
-export async function* inPieces(
-  texts: AsyncIterable<string> | Iterable<string>,
-): AsyncGenerator<string, void, undefined> {
-  let piece = "";
-  for await (const text of texts) {
-    piece += text;
-    if (piece.length < PIECE_LENGTH) continue;
-    yield piece;
-    piece = "";
-  }
-  if (piece !== "") yield piece;
+function onOneLine(bytes: Uint8Array): Uint8Array {
+  if (!bytes.includes(LINE_FEED) && !bytes.includes(CARRIAGE_RETURN)) return bytes;
+  return bytes.map((byte) => (byte === LINE_FEED || byte === CARRIAGE_RETURN ? SPACE : byte));
 }
+
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+
+/** Joins small texts to pieces worth sending. Those of long texts go as they are. */
+export async function* inPieces(
+  texts: AsyncIterable<Piece> | Iterable<Piece>,
+): AsyncGenerator<Piece, void, undefined> {
+  const joined = new JoinedTexts();
+  for await (const text of texts) {
+    const pieces = joined.add(text);
+    if (pieces.length > 0) yield* pieces;
+  }
+  yield* joined.finish();
+}
+
+/** Texts that wait until they are worth sending. */
+export class JoinedTexts {
+  #text = "";
+
+  /** What is to be sent now. */
+  add(piece: Piece): readonly Piece[] {
+    if (typeof piece !== "string") return [...this.finish(), piece];
+    this.#text += piece;
+    return this.#text.length < PIECE_LENGTH ? NOTHING : this.finish();
+  }
+
+  finish(): readonly Piece[] {
+    const text = this.#text;
+    this.#text = "";
+    return text === "" ? NOTHING : [text];
+  }
+}
+
+const NOTHING: readonly Piece[] = [];
 
 export function notModified(headers: Headers): ApiResponse {
   return { status: 304, headers, body: undefined };

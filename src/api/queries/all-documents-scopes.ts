@@ -1,8 +1,8 @@
 /** The contents of `_all_docs`, `_design_docs` and `_local_docs`, and how their rows are read. */
-import { mapAtOnce } from "../../base/index.ts";
-import type { Database, Document } from "../../databases/index.ts";
+import { type JsonText, type LongText, mapAtOnce } from "../../base/index.ts";
+import type { Database, Document, LocalDocument } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import { ProtocolError, renderWireDocument } from "../../protocol/index.ts";
+import { ProtocolError, wireDocumentJson } from "../../protocol/index.ts";
 import { isStorableId } from "../documents/document-request.ts";
 import { type DocumentView, viewOf } from "../documents/document-view.ts";
 import type { AllDocumentsQuery, IdRange } from "./all-documents-query.ts";
@@ -40,7 +40,13 @@ export type Row =
       readonly view?: DocumentView;
     }
   | { readonly kind: "deleted"; readonly id: string; readonly rev: string }
-  | { readonly kind: "text"; readonly id: string; readonly rev: string; readonly text: string }
+  | {
+      readonly kind: "local";
+      readonly id: string;
+      readonly rev: string;
+      readonly json: JsonText | LongText;
+      readonly byteCount: number;
+    }
   | { readonly kind: "missing"; readonly id: string };
 
 /** A key that is no id. */
@@ -164,20 +170,18 @@ async function localPage(
     descending: query.descending,
     limit,
   });
-  return page.entries.map(({ id, revision, body }) => ({
-    kind: "text",
-    id,
-    rev: revision,
-    text: renderWireDocument({ id, revision, body, deleted: false }),
-  }));
+  return page.entries.map((found) => localRow(found));
 }
 
 async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {
   if (!isStorableId(id)) return { kind: "missing", id };
   const found = await database.readLocal(tx, id);
-  if (found === undefined) return { kind: "missing", id };
-  const text = renderWireDocument({ ...found, deleted: false });
-  return { kind: "text", id, rev: found.revision, text };
+  return found === undefined ? { kind: "missing", id } : localRow(found);
+}
+
+function localRow({ id, revision, body }: LocalDocument): Row {
+  const json = wireDocumentJson({ id, revision, body, deleted: false });
+  return { kind: "local", id, rev: revision, json, byteCount: body.length };
 }
 
 function localBound(id: string): string {

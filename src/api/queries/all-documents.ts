@@ -1,15 +1,21 @@
 /** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
-import { type JsonText, jsonKind, splitArray } from "../../base/index.ts";
+import { type JsonText, jsonKind, type LongText, splitArray } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
-import { viewText } from "../documents/document-view.ts";
+import { viewJson } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
 import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-body.ts";
-import { inPieces, oneLine, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
+import {
+  inPieces,
+  JoinedTexts,
+  oneLineWithin,
+  type Piece,
+  streamedJson,
+} from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
 import { ALL, DESIGN, LOCAL, type NoRow, type Row, type Scope } from "./all-documents-scopes.ts";
@@ -71,7 +77,7 @@ async function* resultTexts(
   call: Call,
   scope: Scope,
   queries: readonly AllDocumentsQuery[],
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<Piece, void, undefined> {
   yield '{"results":[';
   let separator = "\n";
   for (const query of queries) {
@@ -88,7 +94,7 @@ async function* texts(
   call: Call,
   scope: Scope,
   query: AllDocumentsQuery,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<Piece, void, undefined> {
   const head = await readDatabase(parts, call, async (tx, database) => ({
     total: await scope.total(tx, database),
     sequence: query.updateSequence ? await database.updateSequence(tx) : undefined,
@@ -101,19 +107,20 @@ async function* texts(
   yield ',"rows":[';
   let separator = "\r\n";
   for await (const { database, rows } of pages(parts, call, scope, query)) {
-    let piece = "";
     if (call.turns.areDue) await call.turns.give();
+    const joined = new JoinedTexts();
     for (const row of rows) {
       const document = query.includeDocuments
-        ? documentText(parts, call, database, row, query)
+        ? documentJson(parts, call, database, row, query)
         : undefined;
-      piece += separator + rowText(row, document instanceof Promise ? await document : document);
+      const there = document instanceof Promise ? await document : document;
+      for (const piece of rowPieces(separator, row, there)) {
+        const ready = joined.add(piece);
+        if (ready.length > 0) yield* ready;
+      }
       separator = ",\r\n";
-      if (piece.length < PIECE_LENGTH) continue;
-      yield piece;
-      piece = "";
     }
-    yield piece;
+    yield* joined.finish();
   }
   yield "\r\n]}\n";
 }
@@ -201,30 +208,38 @@ async function* keyPages(
 function lengthOf(rows: readonly (Row | NoRow)[]): number {
   let length = 0;
   for (const row of rows) {
-    if (row.kind === "text") length += row.text.length;
+    if (row.kind === "local") length += row.byteCount;
     if (row.kind === "document") length += row.view?.document.body.length ?? 0;
   }
   return length;
 }
 
-function rowText(row: Row | NoRow, document: string | undefined): string {
+function* rowPieces(
+  separator: string,
+  row: Row | NoRow,
+  document: JsonText | LongText | undefined,
+): Generator<Piece, void> {
   const key = JSON.stringify(row.id);
-  if (row.kind === "missing") return `{"key":${key},"error":"not_found"}`;
+  if (row.kind === "missing") {
+    yield `${separator}{"key":${key},"error":"not_found"}`;
+    return;
+  }
   const deleted = row.kind === "deleted" ? ',"deleted":true' : "";
   const value = `{"rev":${JSON.stringify(row.rev)}${deleted}}`;
-  const member = document === undefined ? "" : `,"doc":${oneLine(document)}`;
-  return `{"id":${key},"key":${key},"value":${value}${member}}`;
+  const head = `${separator}{"id":${key},"key":${key},"value":${value}`;
+  if (document === undefined) yield `${head}}`;
+  else yield* oneLineWithin(`${head},"doc":`, document, "}");
 }
 
 /** There at once unless attachments have to be read. */
-function documentText(
+function documentJson(
   parts: DatabaseParts,
   call: Call,
   database: Database,
   row: Row | NoRow,
   query: AllDocumentsQuery,
-): string | Promise<string> {
-  if (row.kind === "text") return row.text;
+): JsonText | LongText | Promise<JsonText | LongText> {
+  if (row.kind === "local") return row.json;
   if (row.kind !== "document" || row.view === undefined) return "null";
-  return viewText(parts, database, row.view, query.view, call.request.signal);
+  return viewJson(parts, database, row.view, query.view, call.request.signal);
 }

@@ -2,20 +2,25 @@
  * Mango queries (`mango_httpd`): `_find` reads the documents that an index names, or all of them in the order of their ids, and tests each
  * against the selector. Where the entries of the index tell all that is asked, documents are not read.
  */
-import { type JsonText, utf8Encode } from "../../base/index.ts";
+import type { JsonText } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
-import type { SandboxArgument } from "../../documents/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
-import { type DocumentView, viewArgument, viewOf } from "../documents/document-view.ts";
+import {
+  type DocumentView,
+  type ViewedDocument,
+  viewedDocument,
+  viewedText,
+  viewOf,
+} from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
-import { inPieces, json, oneLine, streamedJson } from "../http/responses.ts";
+import { inPieces, json, oneLineWithin, type Piece, streamedJson } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { explanation } from "./explanation.ts";
 import {
@@ -78,13 +83,17 @@ async function* texts(
   call: Call,
   query: FindQuery,
   plan: Chosen,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<Piece, void, undefined> {
   const { clock } = parts.runtime;
   const startMs = clock.monotonicMs();
   const scan = new Scan(parts, call, query, plan);
   let separator = '{"docs":[\r\n';
-  for await (const text of scan.documents()) {
-    yield separator + oneLine(await projected(text, query, call));
+  for await (const document of scan.documents()) {
+    const json =
+      query.paths.length === 0
+        ? document.json()
+        : await projectDocument(document, query.paths, call.turns);
+    yield* oneLineWithin(separator, json, "");
     separator = ",\r\n";
   }
   if (scan.returnedCount === 0) yield '{"docs":[';
@@ -139,10 +148,11 @@ class Scan {
     return ratio > SCAN_WARNING_RATIO ? [SCAN_WARNING] : [];
   }
 
-  async *documents(): AsyncGenerator<string, void, undefined> {
+  async *documents(): AsyncGenerator<ViewedDocument, void, undefined> {
     const { limit, documentSelector, isEmpty, idBounds } = this.#query;
     let { skip } = this.#query;
     const { index, ranges } = this.#plan;
+    const limits = { ...this.#parts.functions, signal: this.#call.request.signal };
     const isNothingInRange =
       index.source === undefined
         ? idBounds.isEmpty === true
@@ -155,22 +165,23 @@ class Scan {
     for await (const found of this.#found()) {
       this.keyCount++;
       if (this.#call.turns.areDue) await this.#call.turns.give();
-      const document = "told" in found ? textArgument(found.told) : this.#read(found);
-      if (!(await documentSelector.matches(document, this.#parts.functions))) continue;
+      const document =
+        "told" in found ? viewedText(() => found.told, found.told.length) : this.#read(found);
+      if (!(await documentSelector.matches(document, limits))) continue;
       this.bookmark = found.bookmark;
       if (skip > 0) {
         skip--;
         continue;
       }
       this.returnedCount++;
-      yield document.text();
+      yield document;
       if (this.returnedCount === limit) return;
     }
   }
 
-  #read({ view }: FoundDocument): SandboxArgument {
+  #read({ view }: FoundDocument): ViewedDocument {
     this.examinedCount++;
-    return viewArgument(view, this.#view);
+    return viewedDocument(view, this.#view);
   }
 
   #found(): AsyncGenerator<Found, void, undefined> {
@@ -285,14 +296,6 @@ function lengthOf(
     (each) => ("told" in each ? each.told : each.view.document.body).length,
   );
   return lengths.reduce((sum, length) => sum + length, 0);
-}
-
-function textArgument(text: JsonText): SandboxArgument {
-  return { length: text.length, text: () => text, pieces: () => [utf8Encode(text)] };
-}
-
-async function projected(text: string, { paths }: FindQuery, { turns }: Call): Promise<string> {
-  return paths.length === 0 ? text : projectDocument(text, paths, turns);
 }
 
 /** The entries that may match. */

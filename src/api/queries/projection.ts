@@ -1,12 +1,6 @@
 /** Reduces documents to some fields (`fields` of `_find`). The values keep the texts that came. */
-import {
-  JsonFields,
-  type JsonMember,
-  type JsonText,
-  joinObject,
-  type Turns,
-  utf8Encode,
-} from "../../base/index.ts";
+import { type JsonMember, type JsonText, joinObject, type Turns } from "../../base/index.ts";
+import type { ViewedDocument } from "../documents/document-view.ts";
 
 /** A value, or an object that is being put together. */
 type Node = JsonText | Map<string, Node>;
@@ -16,12 +10,12 @@ type Node = JsonText | Map<string, Node>;
  * document takes several turns.
  */
 export async function projectDocument(
-  document: JsonText,
+  document: ViewedDocument,
   paths: readonly (readonly string[])[],
   turns: Turns,
 ): Promise<JsonText> {
   const depth = Math.max(...paths.map((path) => path.length));
-  const values = await JsonFields.open(utf8Encode(document), depth, turns);
+  const values = await document.fields(depth, turns);
   const result = new Map<string, Node>();
   for (const path of paths) {
     if (turns.areDue) await turns.give();

@@ -65,7 +65,7 @@ export class BodyRenewal {
     if (sealed === undefined) return undefined;
     const stored = await this.#reader.bodyChunks(tx, id, leaf);
     if (isCurrentBody(stored, sealed)) return undefined;
-    const chunks = encodeBody(decodeBody(stored, sealed), sealed);
+    const chunks = encodeBody(decodeBody(stored, sealed).bytes, sealed);
     for (const [chunk, bytes] of chunks.entries()) tx.set(this.#keys.body(id, leaf, chunk), bytes);
     for (let chunk = chunks.length; chunk < stored.length; chunk++) {
       tx.clear(this.#keys.body(id, leaf, chunk));

@@ -1,5 +1,5 @@
 /** Reads one document's records: the tree, and the records of its leaves. */
-import { assert, Utf8Text } from "../../base/index.ts";
+import { assert } from "../../base/index.ts";
 import {
   firstGreaterOrEqual,
   type Key,
@@ -137,7 +137,7 @@ export class DocumentReader {
       id,
       revision: formatRevision(node),
       deleted: node.leaf.deleted,
-      body: Utf8Text.encoded(decodeBody(take(node.leaf.bodyChunkCount), this.#sealOf(id, node))),
+      body: decodeBody(take(node.leaf.bodyChunkCount), this.#sealOf(id, node)),
       revisions: pathOf(node),
       attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
     }));
@@ -158,7 +158,7 @@ export class DocumentReader {
       id,
       revision: formatRevision(node),
       deleted: false,
-      body: Utf8Text.encoded(decodeBody(body, this.#sealOf(id, node))),
+      body: decodeBody(body, this.#sealOf(id, node)),
       revisions: pathOf(node),
       attachments: attachmentsOf(list),
     };

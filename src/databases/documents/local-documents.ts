@@ -4,7 +4,7 @@
  * CouchDB: writes them without a conflict check (`couch_db_updater`, `update_local_doc_revs`): the new revision is the
  * given one plus one. So do we; the writer of a checkpoint detects another writer by reading it.
  */
-import { assert, OperationalError, type Page, Utf8Text } from "../../base/index.ts";
+import { assert, OperationalError, type Page, type Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { DocumentEdit, LocalDocument, Revision, WriteOutcome } from "../document.ts";
 import { checkDocumentId, LOCAL_PREFIX, rangeBound } from "../names.ts";
@@ -50,7 +50,7 @@ export class LocalDocuments {
     checkLocalId(id);
     const revisionNumber = revisionNumberOf(parent) + 1;
     tx.clearRange(this.#keys.localChunks(id));
-    for (const [chunk, bytes] of encodeLocal({ revisionNumber, body: body.bytes }).entries()) {
+    for (const [chunk, bytes] of encodeLocal({ revisionNumber, body }).entries()) {
       tx.set(this.#keys.local(id, chunk), bytes, ofChunk(chunk));
     }
     return { kind: "written", id, revision: `0-${revisionNumber}` };
@@ -109,7 +109,7 @@ export class LocalDocuments {
     const keyOf = (chunk: number): Key => this.#keys.local(id, chunk);
     const chunks = await readRest(tx, first, chunkCountOf(first), keyOf);
     const { revisionNumber, body } = decodeLocal(chunks);
-    return { id, revision: `0-${revisionNumber}`, body: Utf8Text.encoded(body) };
+    return { id, revision: `0-${revisionNumber}`, body };
   }
 }
 

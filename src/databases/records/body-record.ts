@@ -16,6 +16,7 @@ import {
   hexEncode,
   type JsonText,
   type Seal,
+  Utf8Text,
   utf8Decode,
 } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";
@@ -43,14 +44,15 @@ export function encodeBody(text: Uint8Array, sealed?: BodySeal): Uint8Array[] {
   return splitBehind(new RecordWriter().byte(FORMAT_SEALED), bytes);
 }
 
-/** The text in UTF-8, in the memory of the chunks if there is but one. */
-export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Uint8Array {
-  const reader = new RecordReader(joinChunks(chunks));
+/** The text, in the memory of the chunks unless it is sealed. */
+export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Utf8Text {
+  const reader = new RecordReader(chunks[0] as Uint8Array);
   const format = reader.byte();
-  if (format === FORMAT) return reader.rest();
+  const text = textOf(reader.rest(), chunks);
+  if (format === FORMAT) return text;
   assert(format === FORMAT_SEALED, "The body record has a format of this version");
   assert(sealed !== undefined, "Only bodies of a database that has a seal are sealed");
-  return sealed.seal.open(reader.rest(), sealed.place);
+  return Utf8Text.encoded(sealed.seal.open(text.bytes, sealed.place));
 }
 
 /** Whether the record is sealed as `encodeBody` would seal it now. */
@@ -106,19 +108,27 @@ export function digestText(bytes: Uint8Array): string {
 
 export interface LocalRecord {
   readonly revisionNumber: number;
-  /** In UTF-8. */
-  readonly body: Uint8Array;
+  readonly body: Utf8Text;
 }
 
 /** As `encodeBody` of its body. */
-export function encodeLocal({ revisionNumber, body }: LocalRecord): Uint8Array[] {
+export function encodeLocal({ revisionNumber, body: { bytes } }: LocalRecord): Uint8Array[] {
   const numberBytes = new RecordWriter().integer(revisionNumber).finishBriefly().length;
-  return splitBehind(withChunkCount(numberBytes + body.length).integer(revisionNumber), body);
+  return splitBehind(withChunkCount(numberBytes + bytes.length).integer(revisionNumber), bytes);
 }
 
 export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
-  const reader = behindChunkCount(chunks);
-  return { revisionNumber: reader.integer(), body: reader.rest() };
+  const reader = behindFormat(chunks[0] as Uint8Array);
+  assert(reader.integer() === chunks.length, "A record is read whole");
+  const revisionNumber = reader.integer();
+  return { revisionNumber, body: textOf(reader.rest(), chunks) };
+}
+
+/** A text that begins in the first chunk. */
+function textOf(first: Uint8Array, chunks: readonly Uint8Array[]): Utf8Text {
+  return chunks.length === 1
+    ? Utf8Text.encoded(first)
+    : Utf8Text.inPieces([first, ...chunks.slice(1)]);
 }
 
 /** Of the text in UTF-8. */

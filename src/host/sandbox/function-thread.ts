@@ -4,7 +4,8 @@ import variant from "@jitl/quickjs-wasmfile-release-sync";
 import { newQuickJSWASMModuleFromVariant, type QuickJSSyncVariant } from "quickjs-emscripten-core";
 import { SandboxCode } from "./code.ts";
 import type { SandboxRequest } from "./messages.ts";
-import type { ThreadMessage } from "./thread-pool.ts";
+import { releaseMemory } from "./release-memory.ts";
+import type { Ready } from "./thread-pool.ts";
 
 /** Design documents that are kept compiled. */
 const CODE_COUNT_MAX = 8;
@@ -16,15 +17,13 @@ const codes = new Map<string, SandboxCode>();
 port.on("message", (request: SandboxRequest) => {
   const answer = codeOf(request).call(request);
   port.postMessage(answer);
-  const memory = request.runs.flatMap((run) =>
-    typeof run === "string" ? [] : run.map(({ buffer }) => buffer),
+  releaseMemory(
+    request.runs.flatMap((run) => (typeof run === "string" ? [] : run.map(({ buffer }) => buffer))),
   );
-  if (memory.length > 0)
-    port.postMessage({ kind: "spent", memory } satisfies ThreadMessage, memory);
   // Memory that the module took is given back only with the thread.
   if (answer.kind === "failed" && answer.isSpent) port.close();
 });
-port.postMessage({ kind: "ready" } satisfies ThreadMessage);
+port.postMessage({ kind: "ready" } satisfies Ready);
 
 /** The one that was used last is at the end. */
 function codeOf({ codeId, code }: SandboxRequest): SandboxCode {

@@ -29,7 +29,8 @@ export type SandboxAnswer =
 export interface SelectorRequest {
   /** Absent when it is that of the thread's last call. */
   readonly selector: JsonText | undefined;
-  readonly document: Uint8Array<ArrayBuffer>;
+  /** Its UTF-8 in pieces. */
+  readonly document: readonly Uint8Array<ArrayBuffer>[];
 }
 
 export type SelectorAnswer =

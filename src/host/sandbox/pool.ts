@@ -2,7 +2,7 @@
  * What users wrote, in threads of its own: the functions of design documents, and the selectors that would take long. They have
  * different threads, since whoever may read may send a selector, and writes wait for validations.
  */
-import { concatBytes, type Runtime } from "../../base/index.ts";
+import { concatBytes, copyInTurns, type Runtime, Turns } from "../../base/index.ts";
 import {
   type Refusal,
   type Sandbox,
@@ -18,12 +18,14 @@ import { ThreadPool } from "./thread-pool.ts";
 const GRACE_MS = 5_000;
 
 export class SandboxPool implements Sandbox {
+  readonly #clock: Runtime["clock"];
   readonly #trace: Runtime["trace"];
   readonly #functions: ThreadPool<SandboxRequest, SandboxAnswer>;
   readonly #selectors: ThreadPool<SelectorRequest, SelectorAnswer>;
 
   /** Threads are started when they are needed first. */
   constructor({ clock, trace }: Runtime, { threadCountMax = 2 } = {}) {
+    this.#clock = clock;
     this.#trace = trace;
     this.#functions = new ThreadPool(clock, {
       file: builtFile(import.meta.url, "function-thread.js"),
@@ -33,7 +35,8 @@ export class SandboxPool implements Sandbox {
     this.#selectors = new ThreadPool(clock, {
       file: builtFile(import.meta.url, "selector-thread.js"),
       countMax: 1,
-      memoryOf: ({ document }) => [document.buffer],
+      youngMibMax: 8,
+      memoryOf: ({ document }) => document.map(({ buffer }) => buffer),
     });
   }
 
@@ -54,14 +57,15 @@ export class SandboxPool implements Sandbox {
     throw new SandboxError(answer.failure.error, answer.failure.reason);
   }
 
-  async matches({ selector, document, timeoutMs }: SelectorCall): Promise<boolean> {
+  async matches({ selector, document, timeoutMs, signal }: SelectorCall): Promise<boolean> {
     const answer = await this.#selectors.call({
       subjectId: selector,
-      request: (isKnown) => ({
+      request: async (isKnown) => ({
         selector: isKnown ? undefined : selector,
-        document: concatBytes(document),
+        document: await copyInTurns(document, new Turns(this.#clock)),
       }),
       limitMs: timeoutMs,
+      signal,
       lateReason: `The selector took more than ${timeoutMs} ms for one document.`,
     });
     if (answer.kind === "matched") return answer.isMatch;

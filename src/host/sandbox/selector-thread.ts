@@ -1,24 +1,31 @@
 /** A thread in which documents are held against selectors. */
 import { parentPort } from "node:worker_threads";
-import { utf8Decode } from "../../base/index.ts";
 import { compileSelector } from "../../protocol/index.ts";
 import type { SelectorAnswer, SelectorRequest } from "./messages.ts";
-import type { ThreadMessage } from "./thread-pool.ts";
+import { releaseMemory } from "./release-memory.ts";
+import type { Ready } from "./thread-pool.ts";
 
 const port = parentPort as NonNullable<typeof parentPort>;
 let matches: (document: unknown) => boolean;
 
 port.on("message", ({ selector, document }: SelectorRequest) => {
-  port.postMessage(answerTo(selector, document));
-  const memory = [document.buffer];
-  port.postMessage({ kind: "spent", memory } satisfies ThreadMessage, memory);
+  const text = textOf(document);
+  releaseMemory(document.map(({ buffer }) => buffer));
+  port.postMessage(answerTo(selector, text));
 });
-port.postMessage({ kind: "ready" } satisfies ThreadMessage);
+port.postMessage({ kind: "ready" } satisfies Ready);
 
-function answerTo(selector: string | undefined, document: Uint8Array): SelectorAnswer {
+function textOf(pieces: SelectorRequest["document"]): string {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let text = "";
+  for (const piece of pieces) text += decoder.decode(piece, { stream: true });
+  return text + decoder.decode();
+}
+
+function answerTo(selector: string | undefined, document: string): SelectorAnswer {
   try {
     if (selector !== undefined) matches = compileSelector(JSON.parse(selector));
-    return { kind: "matched", isMatch: matches(JSON.parse(utf8Decode(document))) };
+    return { kind: "matched", isMatch: matches(JSON.parse(document)) };
   } catch (error) {
     return { kind: "failed", reason: `The selector failed: ${(error as Error).message}` };
   }

@@ -9,18 +9,19 @@ import { SandboxError } from "../../databases/index.ts";
 export interface ThreadCall<Request> {
   /** Names what the thread needs for calls of this kind, and has still when its last call had the same. */
   readonly subjectId: string;
-  /** `isKnown`: the thread has it. Its memory goes to the thread. */
-  readonly request: (isKnown: boolean) => Request;
+  /** `isKnown`: the thread has it. Its memory goes to the thread. Made when a thread is free. */
+  readonly request: (isKnown: boolean) => Request | Promise<Request>;
   readonly limitMs: number;
   /** Why a call fails that the thread did not answer in time. */
   readonly lateReason: string;
+  /** Ends the wait for a thread. */
+  readonly signal?: AbortSignal | undefined;
 }
 
-/** `ready` comes once, first; `spent` has memory to be let go; all others answer a call. */
-export type ThreadMessage =
-  | { readonly kind: "ready" }
-  /** Memory that a call came with. Left to the thread it would lie about: it makes few objects, and seldom collects garbage. */
-  | { readonly kind: "spent"; readonly memory: readonly ArrayBuffer[] };
+/** Comes once, before the first answer. */
+export interface Ready {
+  readonly kind: "ready";
+}
 
 /** What answers a call. */
 export interface ThreadAnswer {
@@ -32,6 +33,8 @@ export interface ThreadAnswer {
 export interface ThreadPoolOptions<Request> {
   readonly file: string;
   readonly countMax: number;
+  /** Of a thread's young objects: what it parses outlives them, and is carried along in a large room. V8's default when absent. */
+  readonly youngMibMax?: number;
   /** The memory of a request that goes over with it. */
   readonly memoryOf: (request: Request) => ArrayBuffer[];
 }
@@ -90,6 +93,12 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
         this.#waiting.shift()?.reject(ended());
         continue;
       }
+      const { call, reject } = this.#waiting[0] as Waiting<Request, Answer>;
+      if (call.signal?.aborted === true) {
+        this.#waiting.shift();
+        reject(call.signal.reason);
+        continue;
+      }
       const free = [...this.#threads].find(({ current }) => current === undefined);
       if (free === undefined && this.#threads.size >= this.#options.countMax) return;
       this.#assign(free ?? this.#start(), this.#waiting.shift() as Waiting<Request, Answer>);
@@ -97,18 +106,7 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
   }
 
   #assign(thread: Thread<Request, Answer>, waiting: Waiting<Request, Answer>): void {
-    const { limitMs, lateReason, subjectId, request: requestOf } = waiting.call;
     const answered = new AbortController();
-    thread.ready
-      .then(() => this.#clock.sleep(limitMs, answered.signal))
-      .then(
-        () => {
-          thread.reason = lateReason;
-          thread.isLate = true;
-          return thread.handle.terminate();
-        },
-        () => {},
-      );
     const settle = (): void => answered.abort(new Error("The thread has answered"));
     thread.current = {
       ...waiting,
@@ -122,13 +120,43 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
       },
     };
     thread.handle.ref();
-    const request = requestOf(thread.subjectId === subjectId);
+    this.#send(thread, waiting.call, answered.signal).catch((error: unknown) => {
+      thread.current?.reject(error);
+      this.#free(thread);
+    });
+  }
+
+  /** Ends the thread when it has not answered in time. */
+  async #send(
+    thread: Thread<Request, Answer>,
+    { limitMs, lateReason, subjectId, request: requestOf }: ThreadCall<Request>,
+    answered: AbortSignal,
+  ): Promise<void> {
+    const request = await requestOf(thread.subjectId === subjectId);
     thread.subjectId = subjectId;
     thread.handle.postMessage(request, this.#options.memoryOf(request));
+    await thread.ready;
+    try {
+      await this.#clock.sleep(limitMs, answered);
+    } catch {
+      return;
+    }
+    thread.reason = lateReason;
+    thread.isLate = true;
+    await thread.handle.terminate();
+  }
+
+  #free(thread: Thread<Request, Answer>): void {
+    thread.current = undefined;
+    thread.handle.unref();
+    this.#next();
   }
 
   #start(): Thread<Request, Answer> {
-    const handle = new Worker(this.#options.file);
+    const { file, youngMibMax } = this.#options;
+    const resourceLimits =
+      youngMibMax === undefined ? {} : { maxYoungGenerationSizeMb: youngMibMax };
+    const handle = new Worker(file, { resourceLimits });
     const ready = new Promise<void>((resolve) => handle.once("message", () => resolve()));
     const reason = "The process of the function ended.";
     const thread: Thread<Request, Answer> = {
@@ -140,7 +168,7 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
       isLate: false,
     };
     this.#threads.add(thread);
-    handle.on("message", (message: ThreadMessage | Answer) => this.#received(thread, message));
+    handle.on("message", (message: Ready | Answer) => this.#received(thread, message));
     handle.on("error", (error) => {
       thread.reason = `The process of the function ended: ${error.message}`;
     });
@@ -152,15 +180,13 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
     return thread;
   }
 
-  #received(thread: Thread<Request, Answer>, message: ThreadMessage | Answer): void {
+  #received(thread: Thread<Request, Answer>, message: Ready | Answer): void {
     const { current } = thread;
-    if (message.kind === "ready" || message.kind === "spent" || current === undefined) return;
+    if (message.kind === "ready" || current === undefined) return;
     const answer = message as Answer;
     if (answer.isSpent === true || thread.isLate) this.#threads.delete(thread);
-    thread.current = undefined;
-    thread.handle.unref();
     current.resolve(answer);
-    this.#next();
+    this.#free(thread);
   }
 }
 

@@ -2,8 +2,8 @@
 import { assert, type Random, randomHex, utf8Encode } from "../../../base/index.ts";
 import type { RequestBody } from "../../../http-client/index.ts";
 import {
-  bytesPart,
   multipartLength,
+  piecesPart,
   type WrittenPart,
   writeMultipart,
 } from "../../../protocol/index.ts";
@@ -20,7 +20,7 @@ export function documentUpload(document: StreamedDocument, random: Random): Docu
     return { contentType: "application/json", body: document.text };
   const boundary = randomHex(random);
   const stream = document.attachments[Symbol.asyncIterator]();
-  const json = bytesPart([["Content-Type", "application/json"]], utf8Encode(document.text));
+  const json = piecesPart([["Content-Type", "application/json"]], [utf8Encode(document.text)]);
   const parts = [json, ...document.outline.map((item) => attachmentPart(item, stream))];
   return {
     contentType: `multipart/related; boundary="${boundary}"`,

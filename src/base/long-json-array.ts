@@ -1,0 +1,80 @@
+/** Elements of a long JSON array by their places. */
+import { NEXT, ROW_LENGTH } from "./json-rows.ts";
+import {
+  fromElement,
+  isBetweenElements,
+  type ScannedJson,
+  type ScanPause,
+  scanUntil,
+} from "./json-scan.ts";
+import { JsonValue } from "./json-text.ts";
+import type { Turns } from "./turns.ts";
+
+/** Of the text that is looked through in one step: so few elements need no more rows than a scan begins with. */
+const STEP_BYTES = 4_096;
+
+const SCAN_OPTIONS = {
+  depthMax: 1,
+  findsRepeats: false,
+  nestingMax: Number.POSITIVE_INFINITY,
+  valueCountMax: Number.POSITIVE_INFINITY,
+  isPortable: false,
+};
+
+/** A place before an element. */
+interface Step {
+  /** Undefined before the array. */
+  readonly at: number | undefined;
+  /** Elements that stand before it. */
+  readonly count: number;
+}
+
+/** Remembers a place in every few kilobytes: a row for each element may take ten times as much memory as the text. */
+export class LongJsonArray {
+  readonly #bytes: Uint8Array;
+  readonly #turns: Turns;
+  /** In order, as far as somebody looked. */
+  readonly #steps: Step[] = [{ at: undefined, count: 0 }];
+  #pause: ScanPause | undefined;
+
+  /** Of a valid text that holds an array. */
+  constructor(bytes: Uint8Array, turns: Turns) {
+    this.#bytes = bytes;
+    this.#turns = turns;
+  }
+
+  /** Undefined when there are not so many. What it holds cannot be cut out of it. One call at a time. */
+  async at(index: number): Promise<JsonValue | undefined> {
+    let place = this.#steps.findLastIndex(({ count }) => count <= index);
+    for (;;) {
+      if (this.#turns.areDue) await this.#turns.give();
+      const step = this.#steps[place] as Step;
+      const scanned = await this.#scanFrom(step);
+      const rowsEnd = scanned.isWhole ? (scanned.rows[NEXT] as number) : scanned.rowsEnd;
+      const row = (1 + index - step.count) * ROW_LENGTH;
+      if (row < rowsEnd) return this.#valueOf(scanned.rows.slice(row, row + ROW_LENGTH));
+      if (scanned.isWhole) return undefined;
+      place++;
+      this.#steps[place] = { at: scanned.at, count: step.count + rowsEnd / ROW_LENGTH - 1 };
+    }
+  }
+
+  #valueOf(row: Int32Array): JsonValue {
+    row[NEXT] = ROW_LENGTH;
+    return new JsonValue(this.#bytes, row, 0);
+  }
+
+  /** To a later element, or to the end. */
+  async #scanFrom({ at }: Step): Promise<ScannedJson | ScanPause> {
+    let stopAt = (at ?? 0) + STEP_BYTES;
+    const from = at === undefined ? undefined : fromElement(this.#pause as ScanPause, at);
+    let scanned = scanUntil(this.#bytes, SCAN_OPTIONS, stopAt, from);
+    while (!scanned.isWhole && !isBetweenElements(scanned)) {
+      if (this.#turns.areDue) await this.#turns.give();
+      stopAt = scanned.at + STEP_BYTES;
+      scanned = scanUntil(this.#bytes, SCAN_OPTIONS, stopAt, scanned);
+    }
+    if (!scanned.isWhole) this.#pause = scanned;
+    return scanned;
+  }
+}

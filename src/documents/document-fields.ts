@@ -1,0 +1,38 @@
+/** What stands at a path of a stored document. */
+import {
+  JsonFields,
+  type JsonText,
+  type JsonValue,
+  type Turns,
+  Utf8Text,
+  utf8Encode,
+} from "../base/index.ts";
+import type { Document } from "../databases/index.ts";
+import { type RenderOptions, renderStoredDocument } from "./stored-document.ts";
+
+const EMPTY_BODY = Utf8Text.of("{}");
+
+/** Finds values by their paths; undefined where nothing is. */
+export type Fields = Pick<JsonFields, "at">;
+
+/** Of a document whose whole text is there. */
+export function fieldsOfText(document: JsonText, depth: number, turns: Turns): Promise<Fields> {
+  return JsonFields.open(utf8Encode(document), depth, turns);
+}
+
+/** Of a long one: its body is looked through as it is stored, in turns. */
+export async function fieldsOfDocument(
+  document: Document,
+  options: RenderOptions,
+  turns: Turns,
+): Promise<Fields> {
+  if (turns.areDue) await turns.give();
+  const body = await JsonFields.open(document.body.bytes, 1, turns);
+  const others = renderStoredDocument({ ...document, body: EMPTY_BODY }, options);
+  const beside = await JsonFields.open(utf8Encode(others), 1, turns);
+  // What stands beside the body has names that begin so.
+  return {
+    at: (path): Promise<JsonValue | undefined> =>
+      (path[0]?.startsWith("_") === true ? beside : body).at(path),
+  };
+}
