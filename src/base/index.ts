@@ -30,6 +30,7 @@ export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { parseBeginning } from "./json-beginning.ts";
 export { JsonElements } from "./json-elements.ts";
 export { JsonFields } from "./json-fields.ts";
+export { parseElements, parseInTurns } from "./json-parse.ts";
 export { JsonLimitError } from "./json-scan.ts";
 export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json-text.ts";
 export {
@@ -59,5 +60,5 @@ export type { Seal } from "./seal.ts";
 export { ServerStoppingError } from "./server-stopping-error.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
 export { inSpan } from "./spans.ts";
-export { copyInTurns, Turns } from "./turns.ts";
+export { joinInTurns, Turns } from "./turns.ts";
 export { type LongText, Utf8Text } from "./utf8-text.ts";

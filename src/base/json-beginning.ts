@@ -34,7 +34,7 @@ export function parseBeginning(bytes: Uint8Array, valueCount: number): unknown {
 }
 
 /** Behind a value, or a bracket that opens, before the next value. */
-function valueEndBefore(bytes: Uint8Array, next: number): number {
+export function valueEndBefore(bytes: Uint8Array, next: number): number {
   let end = next;
   while (bytes[end - 1] === COMMA || (bytes[end - 1] as number) <= SPACE) end--;
   return end;

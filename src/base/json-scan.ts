@@ -27,6 +27,8 @@ export interface ScanOptions {
   readonly valueCountMax: number;
   /** Whether what only `JSON.parse` takes is an error: an escape that is half of a character, and a number that no double holds. */
   readonly isPortable: boolean;
+  /** Whether a scan that stops on its way does so between values only, however long a string is. */
+  readonly keepsStrings?: boolean;
 }
 
 /** A text that may well be JSON, and asks for more than its reader gives. */
@@ -80,12 +82,12 @@ export function isBetweenValues({ row, search }: ScanPause): boolean {
   return row === NO_VALUE && search === undefined;
 }
 
-/** Whether the next thing in the text is an element of the outermost array, whose elements alone have rows. */
+/** Whether the next thing in the text is an element of the outermost array, or a member of the outermost object. */
 export function isBetweenElements(pause: ScanPause): boolean {
   return isBetweenValues(pause) && pause.depth === 1;
 }
 
-/** Goes on at such a place as though no element stood before it. */
+/** Goes on at such a place, in a scan whose elements alone have rows, as though none stood before it. */
 export function fromElement(pause: ScanPause, at: number): ScanPause {
   return { ...pause, at, rowsEnd: ROW_LENGTH, depth: 1, isMember: false, row: NO_VALUE };
 }
@@ -140,10 +142,11 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
  */
 export function scanUntil(
   bytes: Uint8Array,
-  { depthMax, findsRepeats, nestingMax, valueCountMax, isPortable }: ScanOptions,
+  { depthMax, findsRepeats, nestingMax, valueCountMax, isPortable, keepsStrings }: ScanOptions,
   stopAt: number,
   pause?: ScanPause,
 ): ScannedJson | ScanPause {
+  const stringStopAt = keepsStrings === true ? Number.POSITIVE_INFINITY : stopAt;
   // All of it in one function and its own variables: nothing else is done so often.
   let rows = pause?.rows ?? new Int32Array(ROW_LENGTH * roomAtFirst(bytes.length));
   let rowsEnd = pause?.rowsEnd ?? 0;
@@ -168,7 +171,7 @@ export function scanUntil(
         if (!isMember) row = NO_ROW;
       }
     } else if (row !== NO_VALUE) {
-      at = stringEnd(bytes, at, isPortable, stopAt);
+      at = stringEnd(bytes, at, isPortable, stringStopAt);
     } else {
       if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
@@ -207,7 +210,7 @@ export function scanUntil(
       } else {
         at =
           first === QUOTE
-            ? stringEnd(bytes, at + 1, isPortable, stopAt)
+            ? stringEnd(bytes, at + 1, isPortable, stringStopAt)
             : scalarEnd(bytes, at, isPortable);
       }
     }

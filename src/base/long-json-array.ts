@@ -19,6 +19,7 @@ const SCAN_OPTIONS = {
   nestingMax: Number.POSITIVE_INFINITY,
   valueCountMax: Number.POSITIVE_INFINITY,
   isPortable: false,
+  keepsStrings: true,
 };
 
 /** A place before an element. */

@@ -31,17 +31,20 @@ export class Turns {
 /** Of bytes that are copied between two turns: some milliseconds, where memory has to be taken for them. */
 const COPIED_BYTES = 1_000_000;
 
-/** The same bytes in memory of their own. */
-export async function copyInTurns(
+/** The pieces one behind the other, in memory of their own. */
+export async function joinInTurns(
   pieces: readonly Uint8Array[],
   turns: Turns,
-): Promise<Uint8Array<ArrayBuffer>[]> {
-  const copies: Uint8Array<ArrayBuffer>[] = [];
+): Promise<Uint8Array<ArrayBuffer>> {
+  const joined = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
   for (const piece of pieces) {
     for (let begin = 0; begin < piece.length; begin += COPIED_BYTES) {
       if (turns.areDue) await turns.give();
-      copies.push(new Uint8Array(piece.subarray(begin, begin + COPIED_BYTES)));
+      const part = piece.subarray(begin, begin + COPIED_BYTES);
+      joined.set(part, at);
+      at += part.length;
     }
   }
-  return copies;
+  return joined;
 }

@@ -3,6 +3,7 @@
  * reads is never converted.
  */
 import { BYTES_PER_UNIT_MAX, concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
+import { joinInTurns, type Turns } from "./turns.ts";
 
 /** A text in UTF-8, in pieces that nobody changes: it may have megabytes, which are joined only where they must be. */
 export type LongText = readonly Uint8Array[];
@@ -46,6 +47,16 @@ export class Utf8Text {
       this.#pieces = undefined;
     }
     return this.#bytes;
+  }
+
+  /** The same. Pieces are joined with turns for others. */
+  async bytesInTurns(turns: Turns): Promise<Uint8Array> {
+    if (this.#pieces !== undefined) {
+      const joined = await joinInTurns(this.#pieces, turns);
+      this.#bytes ??= joined;
+      this.#pieces = undefined;
+    }
+    return this.bytes;
   }
 
   /** The bytes as they are there. */

@@ -3,13 +3,7 @@
  * format byte and a reader of the old one.
  */
 import { expect, test } from "vitest";
-import {
-  concatBytes,
-  hexDecode,
-  hexEncode,
-  Utf8Text,
-  utf8Encode,
-} from "../base/index.ts";
+import { concatBytes, hexDecode, hexEncode, Utf8Text, utf8Encode } from "../base/index.ts";
 import { Versionstamp } from "../kv/index.ts";
 import type { Attachment } from "./document.ts";
 import {

@@ -125,7 +125,7 @@ async function readDesign(
 ): Promise<Known | undefined> {
   const document = await database.read(tx, place.id);
   if (document === undefined) return undefined;
-  const outline = await DesignOutline.of(document.body.bytes, turns);
+  const outline = await DesignOutline.of(await document.body.bytesInTurns(turns), turns);
   const codeId = codeIdOf(database, place);
   return {
     isValidator: isTrue(await outline.member("validate_doc_update")),

@@ -26,8 +26,7 @@ export async function fieldsOfDocument(
   options: RenderOptions,
   turns: Turns,
 ): Promise<Fields> {
-  if (turns.areDue) await turns.give();
-  const body = await JsonFields.open(document.body.bytes, 1, turns);
+  const body = await JsonFields.open(await document.body.bytesInTurns(turns), 1, turns);
   const others = renderStoredDocument({ ...document, body: EMPTY_BODY }, options);
   const beside = await JsonFields.open(utf8Encode(others), 1, turns);
   // What stands beside the body has names that begin so.

@@ -236,7 +236,7 @@ class DocumentValidation implements WriteValidation {
 
   async #judgeDesign({ body }: DesignQuestion): Promise<Verdict> {
     const turns = new Turns(this.#functions.runtime.clock);
-    const design = await DesignOutline.of(body.bytes, turns);
+    const design = await DesignOutline.of(await body.bytesInTurns(turns), turns);
     const reason = await designDocumentFault(design, turns);
     if (reason !== undefined) return { error: "invalid_design_doc", reason };
     return compilationFault(this.#functions, body, design);

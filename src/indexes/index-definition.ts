@@ -40,7 +40,7 @@ export async function definitionsOf(
   body: Utf8Text,
   turns: Turns,
 ): Promise<IndexDefinition[]> {
-  const outline = await outlineJsonInTurns(body.bytes, { depthMax: 1 }, turns);
+  const outline = await outlineJsonInTurns(await body.bytesInTurns(turns), { depthMax: 1 }, turns);
   const views = outline.member("views");
   if (!outline.member("language")?.isString("query") || !views?.isObject) return [];
   const definitions = new Map<string, IndexDefinition | undefined>();

@@ -1,5 +1,5 @@
 /** The query of a changes feed. */
-import type { Turns } from "../../base/index.ts";
+import { parseInTurns, type Turns } from "../../base/index.ts";
 import { LOOKED_UP_MAX } from "../../databases/index.ts";
 import {
   DocumentSelector,
@@ -77,13 +77,13 @@ function isAllLeaves(style = "main_only"): boolean {
 async function filterOf(call: Call): Promise<ChangesFilter> {
   const name = call.request.query.get("filter");
   const members = await bodyMembers(call);
-  const member = (key: string): unknown => {
+  const member = async (key: string): Promise<unknown> => {
     const text = members.get(key);
-    return text === undefined ? jsonParameter(call, key) : JSON.parse(text);
+    return text === undefined ? jsonParameter(call, key) : parseInTurns(text, call.turns);
   };
   if (name === undefined || name === "") return { kind: "all" };
-  if (name === "_doc_ids") return byIds(member("doc_ids"), call.turns);
-  if (name === "_selector") return bySelector(member("selector"), member("fields"));
+  if (name === "_doc_ids") return byIds(await member("doc_ids"), call.turns);
+  if (name === "_selector") return bySelector(await member("selector"), await member("fields"));
   if (name === "_design") {
     return { kind: "ids", matches: (id) => id.startsWith("_design/") };
   }

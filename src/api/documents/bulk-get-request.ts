@@ -1,5 +1,5 @@
 /** The body of a `_bulk_get`. */
-import { type JsonText, jsonKind } from "../../base/index.ts";
+import { type JsonText, jsonKind, parseElements, type Turns } from "../../base/index.ts";
 import { checkDocumentId } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
@@ -43,15 +43,22 @@ export function bulkGetOptions(
 }
 
 /** The list `docs`. Throws a ProtocolError that says what is wrong with it as a whole. */
-export function bulkGetRequests(text: JsonText | undefined): (BulkGetRequest | BadRequest)[] {
+export async function bulkGetRequests(
+  text: JsonText | undefined,
+  turns: Turns,
+): Promise<(BulkGetRequest | BadRequest)[]> {
   if (text === undefined) throw badRequest("Missing JSON list of 'docs'.");
   if (jsonKind(text) !== "array") throw badRequest("`docs` parameter must be an array.");
-  return JSON.parse(text).map((row: unknown): BulkGetRequest | BadRequest => {
-    if (typeof row !== "object" || row === null || Array.isArray(row)) {
-      throw badRequest("Each of `docs` must be a JSON object");
+  const requests: (BulkGetRequest | BadRequest)[] = [];
+  for await (const rows of parseElements(text, turns)) {
+    for (const row of rows) {
+      if (typeof row !== "object" || row === null || Array.isArray(row)) {
+        throw badRequest("Each of `docs` must be a JSON object");
+      }
+      requests.push(parseRequest({ ...row }));
     }
-    return parseRequest({ ...row });
-  });
+  }
+  return requests;
 }
 
 function parseRequest({

@@ -54,7 +54,7 @@ export function bulkGetRoutes(parts: DatabaseParts): Route[] {
 
 async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
-  const requests = bulkGetRequests(members.get("docs"));
+  const requests = await bulkGetRequests(members.get("docs"), call.turns);
   const options = bulkGetOptions(call, members);
   const accept = call.request.headers.get("accept");
   const type = ["multipart/mixed", "multipart/related"].find((one) => {

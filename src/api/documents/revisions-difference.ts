@@ -1,5 +1,11 @@
 /** `_revs_diff` and `_missing_revs`: the revisions of a peer that this database lacks. */
-import { type NamedValue, Utf8Writer } from "../../base/index.ts";
+import {
+  JsonLimitError,
+  type JsonValue,
+  type NamedValue,
+  outlineJson,
+  Utf8Writer,
+} from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
 import { type BatchSizes, batchesOf } from "../../documents/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -90,14 +96,30 @@ function* pagesOf(rows: Iterable<NamedValue>): Generator<readonly NamedValue[]> 
 }
 
 function askedRevisions({ name, value }: NamedValue): AskedRevisions {
+  if (areTooMany(value)) {
+    const reason = `There are at most ${REVISIONS_MAX} revisions of one document in one request`;
+    throw new ProtocolError(413, "too_large", reason);
+  }
   const revisions: unknown = JSON.parse(value.text);
   if (!isTextList(revisions)) {
     throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
   }
-  if (revisions.length > REVISIONS_MAX) {
-    const reason = `There are at most ${REVISIONS_MAX} revisions of one document in one request`;
-    throw new ProtocolError(413, "too_large", reason);
-  }
   revisions.forEach(checkRevision);
   return [name, revisions.length === 1 ? revisions : [...new Set(revisions)]];
 }
+
+/** A list is looked through before it is parsed, which takes ten times as long. */
+function areTooMany({ bytes, length }: JsonValue): boolean {
+  if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
+  try {
+    // The list itself is a value, too.
+    outlineJson(bytes, { depthMax: 0, valueCountMax: REVISIONS_MAX + 1 });
+    return false;
+  } catch (error) {
+    if (error instanceof JsonLimitError) return true;
+    throw error;
+  }
+}
+
+/** Of a revision in a list. */
+const SHORTEST_LENGTH = '"1-a",'.length;

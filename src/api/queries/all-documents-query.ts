@@ -1,5 +1,5 @@
 /** The query of `_all_docs`, from the URL and from the body of a POST; the URL wins. */
-import { compareBytes, type JsonText, splitObject, utf8Encode } from "../../base/index.ts";
+import { compareBytes, type JsonText, parseInTurns, utf8Encode } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
@@ -32,22 +32,33 @@ export interface AllDocumentsQuery {
 type Source = (name: string) => unknown;
 
 /** One of several queries: what it says itself counts before what the URL says for all. */
-export function oneOfSeveral(call: Call, body: JsonText, scope: IdRange): AllDocumentsQuery {
-  const own = new Set(splitObject(body).map(({ name }) => name));
-  const query = new Map([...call.request.query].filter(([name]) => !own.has(name)));
-  return parseQuery(query, body, scope);
+export async function oneOfSeveral(
+  call: Call,
+  body: JsonText,
+  scope: IdRange,
+): Promise<AllDocumentsQuery> {
+  const members = (await parseInTurns(body, call.turns)) as Members;
+  const query = new Map([...call.request.query].filter(([name]) => !Object.hasOwn(members, name)));
+  return parseQuery(query, members, scope);
 }
 
-export function allDocumentsQuery(call: Call, body: JsonText, scope: IdRange): AllDocumentsQuery {
-  return parseQuery(call.request.query, body, scope);
+/** `body` is an object. */
+export async function allDocumentsQuery(
+  call: Call,
+  body: JsonText,
+  scope: IdRange,
+): Promise<AllDocumentsQuery> {
+  const members = (await parseInTurns(body, call.turns)) as Members;
+  return parseQuery(call.request.query, members, scope);
 }
+
+type Members = Readonly<Record<string, unknown>>;
 
 function parseQuery(
   query: ReadonlyMap<string, string>,
-  body: JsonText,
+  members: Members,
   scope: IdRange,
 ): AllDocumentsQuery {
-  const members: Readonly<Record<string, unknown>> = JSON.parse(body);
   /** Parameters that are JSON in the URL, too. */
   const value: Source = (name) => {
     const text = query.get(name);

@@ -49,7 +49,7 @@ async function list(
   scope: Scope,
   body: JsonText = "{}",
 ): Promise<ApiResponse> {
-  const query = allDocumentsQuery(call, body, scope.range);
+  const query = await allDocumentsQuery(call, body, scope.range);
   return streamedJson(200, inPieces(texts(parts, call, scope, query)));
 }
 
@@ -66,7 +66,7 @@ async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Prom
   for (const body of bodies) {
     if (call.turns.areDue) await call.turns.give();
     if (jsonKind(body) !== "object") throw badRequest("Each of `queries` must be a JSON object");
-    queries.push(oneOfSeveral(call, body, scope.range));
+    queries.push(await oneOfSeveral(call, body, scope.range));
   }
   await readDatabase(parts, call, async () => undefined);
   return streamedJson(200, inPieces(resultTexts(parts, call, scope, queries)));

@@ -29,8 +29,8 @@ export type SandboxAnswer =
 export interface SelectorRequest {
   /** Absent when it is that of the thread's last call. */
   readonly selector: JsonText | undefined;
-  /** Its UTF-8 in pieces. */
-  readonly document: readonly Uint8Array<ArrayBuffer>[];
+  /** In UTF-8. */
+  readonly document: Uint8Array<ArrayBuffer>;
 }
 
 export type SelectorAnswer =

@@ -2,7 +2,7 @@
  * What users wrote, in threads of its own: the functions of design documents, and the selectors that would take long. They have
  * different threads, since whoever may read may send a selector, and writes wait for validations.
  */
-import { concatBytes, copyInTurns, type Runtime, Turns } from "../../base/index.ts";
+import { joinInTurns, type LongText, type Runtime, Turns } from "../../base/index.ts";
 import {
   type Refusal,
   type Sandbox,
@@ -36,7 +36,7 @@ export class SandboxPool implements Sandbox {
       file: builtFile(import.meta.url, "selector-thread.js"),
       countMax: 1,
       youngMibMax: 8,
-      memoryOf: ({ document }) => document.map(({ buffer }) => buffer),
+      memoryOf: ({ document }) => [document.buffer],
     });
   }
 
@@ -46,7 +46,7 @@ export class SandboxPool implements Sandbox {
     const { codeId, runs, timeoutMs } = call;
     const answer = await this.#functions.call({
       subjectId: codeId,
-      request: (isKnown) => requestOf(call, isKnown),
+      request: (isKnown) => requestOf(call, isKnown, new Turns(this.#clock)),
       limitMs: timeoutMs * (runs.length + 1) + GRACE_MS,
       lateReason: "The process of the function did not answer.",
     });
@@ -62,7 +62,7 @@ export class SandboxPool implements Sandbox {
       subjectId: selector,
       request: async (isKnown) => ({
         selector: isKnown ? undefined : selector,
-        document: await copyInTurns(document, new Turns(this.#clock)),
+        document: await joinInTurns(document, new Turns(this.#clock)),
       }),
       limitMs: timeoutMs,
       signal,
@@ -79,12 +79,23 @@ export class SandboxPool implements Sandbox {
 }
 
 /** The texts as the thread gets them: copies that are its own. */
-function requestOf({ code, runs, ...call }: SandboxCall, isKnown: boolean): SandboxRequest {
-  return {
-    ...call,
-    code: isKnown ? undefined : concatBytes(code),
-    runs: runs.map((run) => (typeof run === "string" ? run : run.map(concatBytes))),
-  };
+async function requestOf(
+  { code, runs, ...call }: SandboxCall,
+  isKnown: boolean,
+  turns: Turns,
+): Promise<SandboxRequest> {
+  const copies: SandboxRequest["runs"][number][] = [];
+  for (const run of runs) copies.push(typeof run === "string" ? run : await joined(run, turns));
+  return { ...call, code: isKnown ? undefined : await joinInTurns(code, turns), runs: copies };
+}
+
+async function joined(
+  texts: readonly LongText[],
+  turns: Turns,
+): Promise<Uint8Array<ArrayBuffer>[]> {
+  const copies: Uint8Array<ArrayBuffer>[] = [];
+  for (const text of texts) copies.push(await joinInTurns(text, turns));
+  return copies;
 }
 
 function memoryOf({ code, runs }: SandboxRequest): ArrayBuffer[] {

@@ -1,5 +1,6 @@
 /** A thread in which documents are held against selectors. */
 import { parentPort } from "node:worker_threads";
+import { utf8Decode } from "../../base/index.ts";
 import { compileSelector } from "../../protocol/index.ts";
 import type { SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { releaseMemory } from "./release-memory.ts";
@@ -9,18 +10,11 @@ const port = parentPort as NonNullable<typeof parentPort>;
 let matches: (document: unknown) => boolean;
 
 port.on("message", ({ selector, document }: SelectorRequest) => {
-  const text = textOf(document);
-  releaseMemory(document.map(({ buffer }) => buffer));
+  const text = utf8Decode(document);
+  releaseMemory([document.buffer]);
   port.postMessage(answerTo(selector, text));
 });
 port.postMessage({ kind: "ready" } satisfies Ready);
-
-function textOf(pieces: SelectorRequest["document"]): string {
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  let text = "";
-  for (const piece of pieces) text += decoder.decode(piece, { stream: true });
-  return text + decoder.decode();
-}
 
 function answerTo(selector: string | undefined, document: string): SelectorAnswer {
   try {

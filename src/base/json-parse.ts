@@ -1,0 +1,71 @@
+/** `JSON.parse` of a long text, with turns for others: a list of a hundred thousand short strings takes 70 ms, since each of them is looked up. */
+import { utf8Encode, utf8Slice } from "./bytes.ts";
+import { valueEndBefore } from "./json-beginning.ts";
+import { isBetweenElements, type ScannedJson, type ScanPause, scanUntil } from "./json-scan.ts";
+import { type JsonText, type JsonValue, outlineJsonInTurns } from "./json-text.ts";
+import type { Turns } from "./turns.ts";
+
+/** Of a text that is parsed at once: at most some milliseconds. */
+const STEP_BYTES = 16_384;
+
+const SCAN_OPTIONS = {
+  depthMax: 0,
+  findsRepeats: false,
+  nestingMax: Number.POSITIVE_INFINITY,
+  valueCountMax: Number.POSITIVE_INFINITY,
+  isPortable: false,
+  keepsStrings: true,
+};
+
+/** Of a valid text. An element of an array is parsed at once, however long it is. */
+export async function parseInTurns(text: JsonText, turns: Turns): Promise<unknown> {
+  if (text.length <= STEP_BYTES) return JSON.parse(text);
+  return parsed(await outlineJsonInTurns(utf8Encode(text), { depthMax: 1 }, turns), turns);
+}
+
+/** The elements of an array, some at a time. */
+export async function* parseElements(
+  text: JsonText,
+  turns: Turns,
+): AsyncGenerator<unknown[], void> {
+  if (text.length <= STEP_BYTES) yield JSON.parse(text);
+  else yield* batchesOf(utf8Encode(text.trim()), turns);
+}
+
+async function parsed(value: JsonValue, turns: Turns): Promise<unknown> {
+  if (turns.areDue) await turns.give();
+  if (value.length <= STEP_BYTES) return JSON.parse(value.text);
+  if (value.isArray) return elementsOf(value.bytes, turns);
+  if (!value.isObject) return JSON.parse(value.text);
+  const open = value.isOpen ? value : await outlineJsonInTurns(value.bytes, { depthMax: 1 }, turns);
+  const members: [name: string, value: unknown][] = [];
+  for (const { name, value: inner } of open.eachValue()) {
+    members.push([name, await parsed(inner, turns)]);
+  }
+  return Object.fromEntries(members);
+}
+
+async function elementsOf(bytes: Uint8Array, turns: Turns): Promise<unknown[]> {
+  const elements: unknown[] = [];
+  for await (const some of batchesOf(bytes, turns)) {
+    for (const element of some) elements.push(element);
+  }
+  return elements;
+}
+
+/** Of an array that begins and ends with its brackets. */
+async function* batchesOf(bytes: Uint8Array, turns: Turns): AsyncGenerator<unknown[], void> {
+  let begin = 1;
+  let scanned: ScannedJson | ScanPause | undefined;
+  while (scanned?.isWhole !== true) {
+    if (turns.areDue) await turns.give();
+    scanned = scanUntil(bytes, SCAN_OPTIONS, begin + STEP_BYTES, scanned);
+    while (!scanned.isWhole && !isBetweenElements(scanned)) {
+      if (turns.areDue) await turns.give();
+      scanned = scanUntil(bytes, SCAN_OPTIONS, scanned.at + STEP_BYTES, scanned);
+    }
+    const end = scanned.isWhole ? bytes.length - 1 : valueEndBefore(bytes, scanned.at);
+    yield JSON.parse(`[${utf8Slice(bytes, begin, end)}]`);
+    if (!scanned.isWhole) begin = scanned.at;
+  }
+}
