@@ -6,5 +6,5 @@ FROM foundationdb/foundationdb:7.3.63 AS client
 FROM tandem
 USER root
 COPY --from=client /usr/lib/libfdb_c.so /usr/lib/
-RUN npm install --no-save --save-optional --omit=dev foundationdb@1.1.4
+RUN npm install --no-save --save-optional --omit=dev foundationdb@2.0.1
 USER node

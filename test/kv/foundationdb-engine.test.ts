@@ -1,10 +1,11 @@
 /** What the engine says when something of FoundationDB is missing or away. */
+import { randomUUID } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Runtime } from "../../src/base/index.ts";
+import { type Runtime, utf8Encode } from "../../src/base/index.ts";
 import { createSystemRuntime, openFoundationDbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 
@@ -58,6 +59,43 @@ test.skipIf(!hasCluster)("a cluster that is away is waited for, and said to be a
     await ended;
     await kv.close();
   });
+});
+
+test.skipIf(!hasCluster)("who gets no watch looks for himself a little later", async () => {
+  const runtime = createSystemRuntime();
+  const prefix = `tandem-test-${randomUUID()}`;
+  const kv = new KeyValueStore({
+    runtime,
+    engine: await openFoundationDbEngine({ runtime, prefix }),
+  });
+  const keyOf = (number: number): Uint8Array => utf8Encode(`watched ${number}`);
+  try {
+    // 10,000 are what a client may have.
+    const watches = await Promise.all(
+      Array.from({ length: 10_500 }, (_, number) =>
+        kv.transact(async (tx) => tx.watch(keyOf(number))),
+      ),
+    );
+    const fired = new Set<number>();
+    const firing = watches.map((watch, number) =>
+      watch.fired().then(
+        () => fired.add(number),
+        () => {},
+      ),
+    );
+    const last = watches.length - 1;
+    // Those without a watch say after their time that there may be something to see.
+    await firing[last];
+    expect(fired.size).toBeLessThan(1_000);
+    expect(fired.has(0)).toBe(false);
+    await kv.transact(async (tx) => tx.set(keyOf(0), utf8Encode("changed")));
+    await firing[0];
+    for (const watch of watches) watch.cancel();
+    await Promise.all(firing);
+  } finally {
+    await kv.transact(async (tx) => tx.clearRange({ begin: keyOf(0), end: utf8Encode("x") }));
+    await kv.close();
+  }
 });
 
 async function withClusterFile(body: (clusterFile: string) => Promise<void>): Promise<void> {

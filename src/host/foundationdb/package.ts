@@ -90,9 +90,12 @@ function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   // The second is what a bundler makes of the first.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
-    return "the store on FoundationDB needs the npm package foundationdb: npm install --no-save --save-optional foundationdb@1.1.4";
+    return "the store on FoundationDB needs the npm package foundationdb: npm install --no-save --save-optional foundationdb@2.0.1";
   }
-  if (/libfdb_c|No native build was found/.test(message)) {
+  if (message.includes("No native build was found")) {
+    return `the npm package foundationdb has no binary for ${process.platform} ${process.arch}: it compiles one when it is installed where FoundationDB's client library, its headers and a C++ compiler are`;
+  }
+  if (message.includes("libfdb_c")) {
     return "the store on FoundationDB needs FoundationDB's client library libfdb_c, version 6.3 or later: install the package foundationdb-clients";
   }
   return message;
