@@ -4,6 +4,7 @@ export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
 export { cutBytes } from "./byte-slab.ts";
 export {
+  BYTES_PER_UNIT_MAX,
   base64Decode,
   base64Encode,
   byteText,

@@ -115,8 +115,11 @@ export async function readBody(
 }
 
 /** The members of a body that has to be a JSON object, by name. No object in it may have two of one name. */
-export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
-  const body = await readJsonRows(call);
+export async function readJsonMembers(
+  call: Call,
+  byteCountMax = QUESTION_BYTES_MAX,
+): Promise<ReadonlyMap<string, JsonText>> {
+  const body = await readJsonRows(call, byteCountMax);
   return new Map(body.members().map(({ name, value }) => [name, value]));
 }
 
@@ -125,9 +128,10 @@ export async function readJsonObject(
   call: Call,
   depthMax: number,
   content: BodyContent,
+  questionBytesMax = QUESTION_BYTES_MAX,
 ): Promise<JsonValue> {
   requireJsonType(call);
-  return outlineObject(call, await readBody(call, content), depthMax, content);
+  return outlineObject(call, await readBody(call, content, questionBytesMax), depthMax, content);
 }
 
 /** The members of an object by name. Throws a ProtocolError when it has two of one name. */
@@ -141,8 +145,11 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /** A question that is a JSON object of many members, to be taken one by one. No object in it has two of one name. */
-export async function readJsonRows(call: Call): Promise<JsonValue> {
-  const body = await readJsonObject(call, 1, "question");
+export async function readJsonRows(
+  call: Call,
+  byteCountMax = QUESTION_BYTES_MAX,
+): Promise<JsonValue> {
+  const body = await readJsonObject(call, 1, "question", byteCountMax);
   refuseRepeatedNames(body);
   return body;
 }

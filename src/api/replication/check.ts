@@ -1,13 +1,12 @@
 /** `POST /_tandem/replications/_check`: what a replication document would meet. Nothing is written. CouchDB has no counterpart. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import { parseWireDocument } from "../../protocol/index.ts";
 import type { EndpointCheck, JobEntry, ReplicationChecks } from "../../replicator/index.ts";
 import { authorizeInDatabase } from "../access/authorization.ts";
 import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { readJsonBody, requireJsonType } from "../http/request-body.ts";
+import { readBody, readLongDocument, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
@@ -18,6 +17,8 @@ export interface CheckParts {
 }
 
 const DATABASE_DEFAULT = "_replicator";
+/** About as many as a replication document may have characters. */
+const CHECKED_BYTES_MAX = 2_000_000;
 /** Of a document that has no name yet: nobody gives one like it. */
 const NO_ID = "(a replication that is checked)";
 
@@ -27,7 +28,11 @@ export function checkRoutes(parts: CheckParts): readonly Route[] {
 
 async function check(parts: CheckParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
-  const document = parseWireDocument(await readJsonBody(call));
+  const document = await readLongDocument(
+    call,
+    await readBody(call, "question", CHECKED_BYTES_MAX),
+    "unique",
+  );
   const database = call.request.query.get("database") ?? DATABASE_DEFAULT;
   await authorizeInDatabase(parts, database, call.user, "database-member");
   const { id = NO_ID, revision, body } = document;

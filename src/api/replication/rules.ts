@@ -116,9 +116,12 @@ function plannedView({ count, first }: PlannedDatabases) {
   return { count, first };
 }
 
+/** Of the body of one: it is matched with each database. */
+const RULE_BYTES_MAX = 1_000_000;
+
 /** The members of the rule in the body. What `GET` shows beside them may come back: its name, and its status. */
 async function readRule(call: Call, name: string): Promise<Readonly<Record<string, unknown>>> {
-  const members = await readJsonMembers(call);
+  const members = await readJsonMembers(call, RULE_BYTES_MAX);
   const values = [...members].map(([member, text]) => [member, JSON.parse(text)] as const);
   const { name: named = name, status: _, ...rule } = Object.fromEntries(values);
   if (named === name) return rule;

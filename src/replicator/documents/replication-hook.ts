@@ -2,7 +2,13 @@
  * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
  * `couch_replicator`'s document hooks).
  */
-import { errorCode, type Runtime, type Seal, type Utf8Text } from "../../base/index.ts";
+import {
+  BYTES_PER_UNIT_MAX,
+  errorCode,
+  type Runtime,
+  type Seal,
+  type Utf8Text,
+} from "../../base/index.ts";
 import type {
   Database,
   DatabaseHook,
@@ -63,6 +69,12 @@ export function isReplicatorDatabase(name: string): boolean {
 /** A user's edit. */
 export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
+/** Bytes tell of most that need not be decoded for it. */
+function isTooLong(body: Utf8Text): boolean {
+  const isSurely = body.length > DOCUMENT_LENGTH_MAX * BYTES_PER_UNIT_MAX;
+  return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
+}
+
 /** A document that was found valid before it was written. */
 interface Judged {
   readonly body: string;
@@ -99,7 +111,7 @@ export class ReplicationHook implements DatabaseHook {
     const notOwn = await ownershipRefusal(tx, database, edit, context);
     if (notOwn !== undefined) return notOwn;
     if (edit.mode === "replicated" || edit.deleted) return { edit };
-    if (edit.body.text.length > DOCUMENT_LENGTH_MAX) {
+    if (isTooLong(edit.body)) {
       const reason = `A replication document must not have more than ${DOCUMENT_LENGTH_MAX} characters`;
       return { rejected: "forbidden", reason };
     }
