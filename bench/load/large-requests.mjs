@@ -146,6 +146,12 @@ const REQUESTS = [
     () => `{"selector":{"a":{"$in":[${list(10_000, (at) => at)}]}}}`,
   ],
   [
+    "_find $in 99,000",
+    "POST",
+    "/films/_find",
+    () => `{"selector":{"a":{"$in":[${list(99_000, (at) => `"${at}"`)}]}}}`,
+  ],
+  [
     "_find of a document of 7.9 MB, by its list",
     "POST",
     "/films/_find",

@@ -1,21 +1,13 @@
 /** The beginning of a long JSON text as a value. */
 import { utf8Slice } from "./bytes.ts";
-import { isBetweenValues, openBrackets, scanUntil } from "./json-scan.ts";
+import { openBrackets, scanUntil, UNLIMITED } from "./json-scan.ts";
 
 /** Of the text that is looked at in one step. */
 const STEP_BYTES = 4_096;
 const COMMA = 0x2c;
 const SPACE = 0x20;
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
-const SCAN_OPTIONS = {
-  depthMax: 0,
-  findsRepeats: false,
-  nestingMax: Number.POSITIVE_INFINITY,
-  valueCountMax: Number.POSITIVE_INFINITY,
-  isPortable: false,
-};
+const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
 
 /**
  * The value that a valid text holds, of which arrays and objects end behind the first `valueCount` values, or some more. Each array, each
@@ -27,9 +19,7 @@ export function parseBeginning(bytes: Uint8Array, valueCount: number): unknown {
     scanned = scanUntil(bytes, SCAN_OPTIONS, scanned.at + STEP_BYTES, scanned);
   }
   if (scanned.isWhole) return JSON.parse(utf8Slice(bytes, 0, bytes.length));
-  const end = isBetweenValues(scanned)
-    ? valueEndBefore(bytes, scanned.at)
-    : stringEnd(bytes, scanned.at);
+  const end = valueEndBefore(bytes, scanned.at);
   return JSON.parse(utf8Slice(bytes, 0, end) + closing(openBrackets(scanned)));
 }
 
@@ -38,13 +28,6 @@ export function valueEndBefore(bytes: Uint8Array, next: number): number {
   let end = next;
   while (bytes[end - 1] === COMMA || (bytes[end - 1] as number) <= SPACE) end--;
   return end;
-}
-
-/** Behind the string in which `from` is. */
-function stringEnd(bytes: Uint8Array, from: number): number {
-  let at = from;
-  while (bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
-  return at + 1;
 }
 
 function closing(brackets: readonly ("[" | "{")[]): string {

@@ -1,5 +1,4 @@
 /** Values in a JSON text by their paths. */
-
 import { type JsonValue, outlineJsonInTurns } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 import type { Turns } from "./turns.ts";

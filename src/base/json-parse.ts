@@ -1,21 +1,20 @@
 /** `JSON.parse` of a long text, with turns for others: a list of a hundred thousand short strings takes 70 ms, since each of them is looked up. */
 import { utf8Encode, utf8Slice } from "./bytes.ts";
 import { valueEndBefore } from "./json-beginning.ts";
-import { isBetweenElements, type ScannedJson, type ScanPause, scanUntil } from "./json-scan.ts";
+import {
+  isBetweenElements,
+  type ScannedJson,
+  type ScanPause,
+  scanUntil,
+  UNLIMITED,
+} from "./json-scan.ts";
 import { type JsonText, type JsonValue, outlineJsonInTurns } from "./json-text.ts";
 import type { Turns } from "./turns.ts";
 
 /** Of a text that is parsed at once: at most some milliseconds. */
 const STEP_BYTES = 16_384;
 
-const SCAN_OPTIONS = {
-  depthMax: 0,
-  findsRepeats: false,
-  nestingMax: Number.POSITIVE_INFINITY,
-  valueCountMax: Number.POSITIVE_INFINITY,
-  isPortable: false,
-  keepsStrings: true,
-};
+const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
 
 /** Of a valid text. An element of an array is parsed at once, however long it is. */
 export async function parseInTurns(text: JsonText, turns: Turns): Promise<unknown> {

@@ -31,6 +31,15 @@ export interface ScanOptions {
   readonly keepsStrings?: boolean;
 }
 
+/** For a text of which nothing but its values matters: it is known to be valid, or its reader bounds nothing. */
+export const UNLIMITED: ScanOptions = {
+  depthMax: Number.POSITIVE_INFINITY,
+  findsRepeats: false,
+  nestingMax: Number.POSITIVE_INFINITY,
+  valueCountMax: Number.POSITIVE_INFINITY,
+  isPortable: false,
+};
+
 /** A text that may well be JSON, and asks for more than its reader gives. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
@@ -77,14 +86,9 @@ export interface ScanPause {
   readonly repeated: RepeatedName | undefined;
 }
 
-/** Whether the next thing in the text is a value, or a member. */
-export function isBetweenValues({ row, search }: ScanPause): boolean {
-  return row === NO_VALUE && search === undefined;
-}
-
-/** Whether the next thing in the text is an element of the outermost array, or a member of the outermost object. */
-export function isBetweenElements(pause: ScanPause): boolean {
-  return isBetweenValues(pause) && pause.depth === 1;
+/** Whether the next thing is an element of the outermost array, or a member of the outermost object, in a scan that keeps strings whole. */
+export function isBetweenElements({ depth }: ScanPause): boolean {
+  return depth === 1;
 }
 
 /** Goes on at such a place, in a scan whose elements alone have rows, as though none stood before it. */

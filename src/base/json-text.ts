@@ -18,7 +18,7 @@ import {
   VALUE_END,
   VALUE_START,
 } from "./json-rows.ts";
-import { type ScannedJson, type ScanOptions, scanJson, scanUntil } from "./json-scan.ts";
+import { type ScannedJson, type ScanOptions, scanJson, scanUntil, UNLIMITED } from "./json-scan.ts";
 import type { Turns } from "./turns.ts";
 
 /** A JSON text, known to be valid. */
@@ -82,7 +82,7 @@ export function outlineJson(
   options: Partial<ScanOptions> = {},
 ): JsonValue {
   const bytes = typeof json === "string" ? utf8Encode(json) : json;
-  return wholeValue(bytes, scanJson(bytes, { ...SCAN_OPTIONS, ...options }));
+  return wholeValue(bytes, scanJson(bytes, { ...UNLIMITED, ...options }));
 }
 
 /** Of the text that is looked through between two turns, in bytes: some milliseconds. */
@@ -94,7 +94,7 @@ export async function outlineJsonInTurns(
   options: Partial<ScanOptions>,
   turns: Turns,
 ): Promise<JsonValue> {
-  const all = { ...SCAN_OPTIONS, ...options };
+  const all = { ...UNLIMITED, ...options };
   let stopAt = TURN_BYTES;
   let scanned = scanUntil(bytes, all, stopAt);
   while (!scanned.isWhole) {
@@ -108,14 +108,6 @@ export async function outlineJsonInTurns(
 function wholeValue(bytes: Uint8Array, { rows, repeated }: ScannedJson): JsonValue {
   return new JsonValue(bytes, rows, 0, repeated?.name);
 }
-
-const SCAN_OPTIONS: ScanOptions = {
-  depthMax: Number.POSITIVE_INFINITY,
-  findsRepeats: false,
-  nestingMax: Number.POSITIVE_INFINITY,
-  valueCountMax: Number.POSITIVE_INFINITY,
-  isPortable: false,
-};
 
 /**
  * A value in a JSON text that was looked through once. It keeps the whole text, in UTF-8, and what is cut out of it as bytes shares

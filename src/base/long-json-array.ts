@@ -6,6 +6,7 @@ import {
   type ScannedJson,
   type ScanPause,
   scanUntil,
+  UNLIMITED,
 } from "./json-scan.ts";
 import { JsonValue } from "./json-text.ts";
 import type { Turns } from "./turns.ts";
@@ -13,14 +14,7 @@ import type { Turns } from "./turns.ts";
 /** Of the text that is looked through in one step: so few elements need no more rows than a scan begins with. */
 const STEP_BYTES = 4_096;
 
-const SCAN_OPTIONS = {
-  depthMax: 1,
-  findsRepeats: false,
-  nestingMax: Number.POSITIVE_INFINITY,
-  valueCountMax: Number.POSITIVE_INFINITY,
-  isPortable: false,
-  keepsStrings: true,
-};
+const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 1, keepsStrings: true };
 
 /** A place before an element. */
 interface Step {

@@ -63,6 +63,14 @@ afterAll(async () => {
   await server.stop();
 });
 
+test("a document that is longer than any may be is not looked at", async () => {
+  const document = { source: "films", target: "open", pad: "x".repeat(2_000_000) };
+  expect(await ask("POST", CHECK, ROOT, document)).toMatchObject({
+    status: 413,
+    json: { error: "too_large" },
+  });
+});
+
 test("what can be made is fine, and nothing is written", async () => {
   const before = (await ask("GET", "/_replicator", ROOT)).json;
   const document = { _id: "fine", source: remote("films", "root", "secret"), target: "open" };

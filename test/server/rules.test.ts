@@ -54,6 +54,16 @@ test("a rule is made, shown with its status, changed and removed", async () => {
   expect(await ask("DELETE /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
+test("a rule that is longer than any may be is refused, and nothing of it is kept", async () => {
+  const ask = await open();
+  const long = { ...RULE, databases: ["x".repeat(1_000_000)] };
+  expect(await ask("PUT /_tandem/rules/users", long)).toMatchObject({
+    status: 413,
+    json: { error: "too_large" },
+  });
+  expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
+});
+
 test("rules are listed in pages, in the order of their names", async () => {
   const ask = await open();
   for (const name of ["c", "a", "b"]) await ask(`PUT /_tandem/rules/${name}`, RULE);

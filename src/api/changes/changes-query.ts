@@ -11,7 +11,13 @@ import { badRequest, fieldPath, ProtocolError } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
-import { membersByName, outlineObject, readBody, requireJsonType } from "../http/request-body.ts";
+import {
+  membersByName,
+  outlineObject,
+  parsedMembers,
+  readBody,
+  requireJsonType,
+} from "../http/request-body.ts";
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
@@ -87,7 +93,7 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
   if (name === "_design") {
     return { kind: "ids", matches: (id) => id.startsWith("_design/") };
   }
-  const request = filterRequest(call, members);
+  const request = await filterRequest(call, members);
   if (name === "_view") {
     const view = call.request.query.get("view");
     if (view === undefined) throw badRequest("`view` filter parameter is not provided.");
@@ -98,13 +104,14 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
 }
 
 /** What the function is told of the request: all but what proves who sent it. */
-function filterRequest(
-  { request, user }: Call,
+async function filterRequest(
+  call: Call,
   members: ReadonlyMap<string, string>,
-): FilterRequest {
+): Promise<FilterRequest> {
+  const { request, user } = call;
   const { method, path, query, headers, peer } = request;
   const shown = [...headers].filter(([name]) => name !== "authorization" && name !== "cookie");
-  const body = [...members].map(([name, text]) => [name, JSON.parse(text)] as const);
+  const body = await parsedMembers(call, members);
   const queryText = [...query]
     .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
     .join("&");

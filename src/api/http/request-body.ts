@@ -5,6 +5,7 @@ import {
   type JsonValue,
   outlineJson,
   outlineJsonInTurns,
+  parseInTurns,
   Utf8Writer,
   utf8Decode,
 } from "../../base/index.ts";
@@ -121,6 +122,23 @@ export async function readJsonMembers(
 ): Promise<ReadonlyMap<string, JsonText>> {
   const body = await readJsonRows(call, byteCountMax);
   return new Map(body.members().map(({ name, value }) => [name, value]));
+}
+
+/** The same, parsed. Long values take several turns. */
+export async function readMembers(
+  call: Call,
+  byteCountMax = QUESTION_BYTES_MAX,
+): Promise<ReadonlyMap<string, unknown>> {
+  return parsedMembers(call, await readJsonMembers(call, byteCountMax));
+}
+
+export async function parsedMembers(
+  { turns }: Call,
+  texts: ReadonlyMap<string, JsonText>,
+): Promise<ReadonlyMap<string, unknown>> {
+  const members = new Map<string, unknown>();
+  for (const [name, text] of texts) members.set(name, await parseInTurns(text, turns));
+  return members;
 }
 
 /** A body that is a JSON object, to be cut to pieces that `depthMax` brackets enclose. Names that it has twice are the caller's to refuse. */

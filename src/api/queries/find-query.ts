@@ -12,7 +12,7 @@ import {
   selectorIdBounds,
 } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import { readJsonMembers } from "../http/request-body.ts";
+import { readMembers } from "../http/request-body.ts";
 
 /** CouchDB's `[mango] default_limit`. */
 const LIMIT_DEFAULT = 25;
@@ -77,8 +77,7 @@ const KNOWN_KEYS = [
 
 /** Throws a ProtocolError that names what is wrong. */
 export async function findQuery(call: Call): Promise<FindQuery> {
-  const texts = await readJsonMembers(call);
-  const members = new Map([...texts].map(([name, text]) => [name, JSON.parse(text) as unknown]));
+  const members = await readMembers(call);
   if (!members.has("selector")) {
     throw invalid("missing_required_key", "Missing required key: selector");
   }

@@ -19,7 +19,7 @@ import { writeOne } from "../documents/document-writes.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
-import { readJsonMembers } from "../http/request-body.ts";
+import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { indexView } from "./explanation.ts";
@@ -97,8 +97,7 @@ async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 async function newIndex(parts: DatabaseParts, call: Call): Promise<NewIndex> {
-  const texts = await readJsonMembers(call);
-  const members = new Map([...texts].map(([name, text]) => [name, JSON.parse(text) as unknown]));
+  const members = await readMembers(call);
   const definition = members.get("index");
   if (!members.has("index")) throw invalid("missing_required_key", "Missing required key: index");
   const type = members.get("type") ?? "json";
@@ -186,8 +185,7 @@ async function removeOne(parts: DatabaseParts, call: Call): Promise<ApiResponse>
 }
 
 async function removeMany(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const texts = await readJsonMembers(call);
-  const members = new Map([...texts].map(([name, text]) => [name, JSON.parse(text) as unknown]));
+  const members = await readMembers(call);
   const ids = members.get("docids");
   if (ids === undefined) throw invalid("missing_required_key", "Missing required key: docids");
   if (!Array.isArray(ids)) {

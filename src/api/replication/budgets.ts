@@ -10,7 +10,7 @@ import {
 } from "../../replicator/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { readJsonMembers } from "../http/request-body.ts";
+import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
@@ -41,10 +41,9 @@ async function showBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
 }
 
 async function setBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
-  const members = await readJsonMembers(call);
+  const members = await readMembers(call);
   const existed = await checked(() => {
-    const values = [...members].map(([name, text]) => [name, JSON.parse(text)] as const);
-    const budget: Budget = parseBudget(Object.fromEntries(values));
+    const budget: Budget = parseBudget(Object.fromEntries(members));
     return budgets.set(parameter(call, "name"), budget);
   });
   return json(existed ? 200 : 201, { ok: true });

@@ -9,7 +9,7 @@ import {
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter } from "../http/query.ts";
-import { readJsonMembers } from "../http/request-body.ts";
+import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { deciderOf } from "./decider.ts";
@@ -30,10 +30,10 @@ export function credentialsRoutes({ replicator }: CredentialsParts): readonly Ro
 /** With `dry_run`, only counts. Safe to ask again: what has the new credentials is not found any more, unless the user is the same. */
 async function replaceCredentials(replicator: Replicator, call: Call): Promise<ApiResponse> {
   const isDryRun = booleanParameter(call, "dry_run") ?? false;
-  const members = [...(await readJsonMembers(call))];
-  const unknown = members.find(([name]) => !MEMBERS.includes(name));
-  if (unknown !== undefined) throw badRequest(`\`${unknown[0]}\` is not known`);
-  const given = Object.fromEntries(members.map(([name, text]) => [name, JSON.parse(text)]));
+  const members = await readMembers(call);
+  const unknown = [...members.keys()].find((name) => !MEMBERS.includes(name));
+  if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
+  const given = Object.fromEntries(members);
   const replacement = parseReplacement(given);
   const decider = deciderOf(call, given.why);
   const ids: string[] = [];

@@ -19,7 +19,7 @@ import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter, integerParameter } from "../http/query.ts";
-import { readJsonMembers } from "../http/request-body.ts";
+import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
@@ -121,9 +121,8 @@ const RULE_BYTES_MAX = 1_000_000;
 
 /** The members of the rule in the body. What `GET` shows beside them may come back: its name, and its status. */
 async function readRule(call: Call, name: string): Promise<Readonly<Record<string, unknown>>> {
-  const members = await readJsonMembers(call, RULE_BYTES_MAX);
-  const values = [...members].map(([member, text]) => [member, JSON.parse(text)] as const);
-  const { name: named = name, status: _, ...rule } = Object.fromEntries(values);
+  const members = await readMembers(call, RULE_BYTES_MAX);
+  const { name: named = name, status: _, ...rule } = Object.fromEntries(members);
   if (named === name) return rule;
   throw badRequest(
     `\`name\` must be that of the path, or be left out, but is ${JSON.stringify(named)}`,
