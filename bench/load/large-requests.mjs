@@ -204,11 +204,11 @@ const REQUESTS = [
     () => `{"docs":[${list(49_000, (at) => `{"id":"${at}"}`)}]}`,
   ],
   [
-    "replication document doc_ids 19,900",
+    "replication document doc_ids 9,900",
     "PUT",
     `/_replicator/a${NUMBER}`,
     () =>
-      `{"source":"http://127.0.0.1:1/a","target":"films","doc_ids":[${list(19_900, (at) => `"document-${at}"`)}]}`,
+      `{"source":"http://127.0.0.1:1/a","target":"films","doc_ids":[${list(9_900, (at) => `"document-${at}"`)}]}`,
   ],
   [
     "replication document doc_ids 700,000",
@@ -218,11 +218,11 @@ const REQUESTS = [
       `{"source":"http://127.0.0.1:1/a","target":"films","doc_ids":[${list(700_000, (at) => `"${at}"`)}]}`,
   ],
   [
-    "_replicate doc_ids 19,900",
+    "_replicate doc_ids 9,900",
     "POST",
     "/_replicate",
     () =>
-      `{"source":"films","target":"copy","create_target":true,"doc_ids":[${list(19_900, (at) => `"document-${at}"`)}]}`,
+      `{"source":"films","target":"copy","create_target":true,"doc_ids":[${list(9_900, (at) => `"document-${at}"`)}]}`,
   ],
   ["validated 7.9 MB", "PUT", "/films/a", () => text(7_900_000), withDesign(validator)],
   ["validated small, by 7 MB", "PUT", `/films/a${NUMBER}`, () => '{"a":1}', withDesign(validator)],

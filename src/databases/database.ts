@@ -136,7 +136,7 @@ export class Database implements HookedDatabase {
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.#reader = reader;
     this.#counts = counts;
-    this.#batches = new BatchWriter({ keys, reader, writer, counts, locals, hooks });
+    this.#batches = new BatchWriter({ runtime, keys, reader, writer, counts, locals, hooks });
     this.#purger = new DocumentPurger({
       keys,
       reader,

@@ -100,7 +100,7 @@ function appendBinaries(writer: Utf8Writer, texts: readonly string[]): void {
 
 const HEAD_BYTES = 5;
 
-/** One behind the other. A replication may have twenty thousand ids: nothing is made for each of them that is of ASCII, not even by an iterator. */
+/** One behind the other. A replication may have ten thousand ids: nothing is made for each of them that is of ASCII, not even by an iterator. */
 function encodeBinaries(texts: readonly string[]): Uint8Array {
   let byteCount = HEAD_BYTES * texts.length;
   for (let index = 0; index < texts.length; index++)

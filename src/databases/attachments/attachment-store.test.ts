@@ -175,7 +175,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("others have a turn before the many attachments of a document are written", async () => {
+  test("others have a turn before the many attachments of a document are written, and in between", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));
@@ -184,7 +184,7 @@ describe("staging and reading", () => {
     await store.edit(withAttachments(interactive("few"), ...edits.slice(0, 10)));
     const before = store.turnCount();
     await store.edit(withAttachments(interactive("many"), ...edits));
-    expect(store.turnCount()).toBeGreaterThan(before);
+    expect(store.turnCount()).toBeGreaterThan(before + 1);
     expect(await store.attachmentsOf("many")).toHaveLength(501);
   });
 
@@ -315,6 +315,26 @@ describe("references", () => {
     ]);
     const unknown = withAttachments(replicated("b", ["2-b", "1-a"]), stub);
     expect(await store.edit(unknown)).toEqual([{ kind: "missing-stub", id: "b", name: "x" }]);
+  });
+
+  test("many attachments of a document refer to their contents as few do", async () => {
+    const store = await openAttachments();
+    const contents = [await store.stage(HELLO), await store.stage(noise(200_000))];
+    const edits = Array.from({ length: 501 }, (_, at) =>
+      stagedEdit(`${at}`, contents[at % 2] as StagedContent),
+    );
+    const edit = withAttachments(interactive("many"), ...edits);
+    const many = revisionOf((await store.edit(edit))[0]);
+    // The same bytes are found.
+    const again = stagedEdit("again", await store.stage(HELLO));
+    const one = revisionOf((await store.edit(withAttachments(interactive("one"), again)))[0]);
+    expect(await store.storedContentCount()).toBe(2);
+    await store.edit({ ...interactive("one", one), deleted: true });
+    await store.reclaim();
+    expect(await store.storedContentCount()).toBe(2);
+    await store.edit({ ...interactive("many", many), deleted: true });
+    await store.reclaim();
+    expect(await store.storedContentCount()).toBe(0);
   });
 
   test("what no leaf refers to is reclaimed after its age, and only that", async () => {

@@ -2,7 +2,7 @@
  * Writes a batch of edits in one transaction. The result is the same as one after the other, but their reads run side
  * by side.
  */
-import { mapAtOnce } from "../../base/index.ts";
+import { mapAtOnce, type Runtime } from "../../base/index.ts";
 import type { Key, Transaction, Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
@@ -12,10 +12,17 @@ import { LOCAL_PREFIX } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
-import { type DocumentWriter, isStale, type Prepared, type Writable } from "./document-writer.ts";
+import {
+  type DocumentWriter,
+  isStale,
+  type LateWrites,
+  type Prepared,
+  type Writable,
+} from "./document-writer.ts";
 import type { LocalDocuments } from "./local-documents.ts";
 
 export interface BatchWriterParts {
+  readonly runtime: Runtime;
   readonly keys: DatabaseKeys;
   readonly reader: DocumentReader;
   readonly writer: DocumentWriter;
@@ -42,6 +49,7 @@ type Preparation = Prepared | WriteOutcome;
 type UnchangedDocuments = Map<string, LoadedDocument>;
 
 export class BatchWriter {
+  readonly #runtime: Runtime;
   readonly #keys: DatabaseKeys;
   readonly #reader: DocumentReader;
   readonly #writer: DocumentWriter;
@@ -49,7 +57,8 @@ export class BatchWriter {
   readonly #locals: LocalDocuments;
   readonly #hooks: readonly DatabaseHook[];
 
-  constructor({ keys, reader, writer, counts, locals, hooks }: BatchWriterParts) {
+  constructor({ runtime, keys, reader, writer, counts, locals, hooks }: BatchWriterParts) {
+    this.#runtime = runtime;
     this.#keys = keys;
     this.#reader = reader;
     this.#writer = writer;
@@ -111,12 +120,17 @@ export class BatchWriter {
       }
     }
     const deltas = new CounterDeltas(this.#keys);
+    const late: LateWrites = [];
     const outcomes = prepared.map((entry, index) => {
       if ("kind" in entry) return entry;
-      return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] });
+      return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] }, late);
     });
     deltas.apply(tx);
     this.#counts.finish(tx, state);
+    for (const write of late) {
+      await this.#runtime.clock.sleep(0);
+      write();
+    }
     if (!this.#hooks.some((hook) => hook.afterWrite !== undefined)) return outcomes;
     for (const outcome of outcomes) {
       if (outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX)) {

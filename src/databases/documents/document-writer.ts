@@ -26,7 +26,7 @@ import type { OldBodies } from "./old-bodies.ts";
 
 /** Each write of a document reads and writes what is known of all of its leaves. CouchDB: has no bound. */
 const LEAVES_MAX = 1_000;
-/** Of one document: so many take some milliseconds. */
+/** Of one document: so many take some milliseconds. Others have their turn then. */
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
 
@@ -58,6 +58,9 @@ export interface Prepared {
   /** Of the loaded document, when the edit was judged. */
   readonly writeCount: number;
 }
+
+/** Writes that nothing of their transaction reads, each for a turn of its own; before any other edit of the document. */
+export type LateWrites = (() => void)[];
 
 export class DocumentWriter {
   readonly #runtime: Runtime;
@@ -136,12 +139,16 @@ export class DocumentWriter {
     return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
   }
 
-  /** Writes; synchronous, so that nothing comes between what it read of the transaction's state and what it leaves. */
+  /**
+   * Writes; synchronous, so that nothing comes between what it read of the transaction's state and what it leaves. Adds to `late` what
+   * may wait.
+   */
   carryOut(
     tx: Transaction,
     state: TransactionState,
     { edit, judged, attachments: resolved, leafAttachments }: Prepared,
     counting: Counting,
+    late: LateWrites,
   ): WriteOutcome & { readonly kind: "written" } {
     const attachments =
       resolved.length === 0
@@ -150,7 +157,7 @@ export class DocumentWriter {
     const { loaded } = judged;
     const { tree } = loaded;
     const before = treeBefore(tree);
-    const revision = this.#growTree(tx, { edit, judged, attachments });
+    const revision = this.#growTree(tx, { edit, judged, attachments, late });
     tree.stem(state.database.revisionLimit);
     const after = before.leaves.size === 0 ? undefined : new Set(tree.leaves);
     for (const [leaf, leafState] of before.leaves) {
@@ -202,12 +209,22 @@ export class DocumentWriter {
       edit,
       judged,
       attachments,
-    }: { edit: DocumentEdit; judged: Writable; attachments: readonly Attachment[] },
+      late,
+    }: {
+      edit: DocumentEdit;
+      judged: Writable;
+      attachments: readonly Attachment[];
+      late: LateWrites;
+    },
   ): RevisionParts {
     const { tree } = judged.loaded;
     const body = edit.body.bytes;
-    const leafOf = (revision: RevisionParts): LeafState =>
-      this.#leaves.write(tx, { edit, body, revision, attachments });
+    const leafOf = (revision: RevisionParts): LeafState => {
+      if (attachments.length > MANY_ATTACHMENTS) {
+        late.push(() => this.#leaves.refer(tx, edit, revision, attachments));
+      } else if (attachments.length > 0) this.#leaves.refer(tx, edit, revision, attachments);
+      return this.#leaves.write(tx, { edit, body, revision, attachments });
+    };
     if (judged.kind === "replicated") {
       const tip = tipOf(judged.path);
       tree.graft(judged.path, judged.isKnown ? UNUSED : leafOf(tip));

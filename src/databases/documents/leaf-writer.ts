@@ -1,7 +1,7 @@
 /** The records of a leaf: its body, its list of attachments, and its references to their bytes. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import type { Attachment, DocumentEdit } from "../document.ts";
+import type { Attachment, DocumentEdit, StagedContent } from "../document.ts";
 import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import { ofChunk } from "../records/chunks.ts";
@@ -32,7 +32,7 @@ export class LeafWriter {
     this.#sealOf = sealOf;
   }
 
-  /** Throws STORE_DOCUMENT_TOO_LARGE. */
+  /** All but what `refer` writes. Throws STORE_DOCUMENT_TOO_LARGE. */
   write(tx: Transaction, { edit, body, revision, attachments }: NewLeaf): LeafState {
     if (body.length > BODY_BYTES_MAX) {
       throw new OperationalError("STORE_DOCUMENT_TOO_LARGE", "The document is too large", {
@@ -50,10 +50,6 @@ export class LeafWriter {
     for (let chunk = 0; chunk < listChunks.length; chunk++) {
       tx.set(this.#keys.attachments(edit.id, revision, chunk), listChunks[chunk] as Uint8Array);
     }
-    for (const { name, contentId } of attachments) {
-      tx.set(this.#keys.reference(contentId, edit.id, revision, name), NOTHING);
-    }
-    if (attachments.length > 0) this.#shareStaged(tx, edit, attachments);
     return {
       deleted: edit.deleted,
       bodyChunkCount: bodyChunks.length,
@@ -89,20 +85,30 @@ export class LeafWriter {
     }
   }
 
-  /** Makes staged contents the ones that all uploads of the same bytes share; drops those that another is shared for already. */
-  #shareStaged(tx: Transaction, edit: DocumentEdit, attachments: readonly Attachment[]): void {
-    const resolved = new Map(attachments.map((attachment) => [attachment.name, attachment]));
-    for (const attachment of edit.attachments) {
-      if (attachment.kind !== "staged") continue;
-      const { contentId, digest, encoding, encodedLength } = attachment.content;
-      const sharedId = (resolved.get(attachment.name) as Attachment).contentId;
-      if (sharedId === contentId) {
-        const key = this.#keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
-        tx.set(key, encodeContentId(contentId));
-      } else {
-        tx.clear(this.#keys.content(contentId));
-        tx.clearRange(this.#keys.contentChunks(contentId));
-      }
+  /** Refers to the contents of these attachments of the leaf, and makes staged ones those that all uploads of the same bytes share. */
+  refer(
+    tx: Transaction,
+    edit: DocumentEdit,
+    revision: RevisionParts,
+    attachments: readonly Attachment[],
+  ): void {
+    const edits = new Map(edit.attachments.map((attachment) => [attachment.name, attachment]));
+    for (const { name, contentId: sharedId } of attachments) {
+      tx.set(this.#keys.reference(sharedId, edit.id, revision, name), NOTHING);
+      const attachment = edits.get(name);
+      if (attachment?.kind === "staged") this.#shareStaged(tx, attachment.content, sharedId);
+    }
+  }
+
+  /** Drops a content when another is shared for its bytes already. */
+  #shareStaged(tx: Transaction, content: StagedContent, sharedId: string): void {
+    const { contentId, digest, encoding, encodedLength } = content;
+    if (sharedId === contentId) {
+      const key = this.#keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
+      tx.set(key, encodeContentId(contentId));
+    } else {
+      tx.clear(this.#keys.content(contentId));
+      tx.clearRange(this.#keys.contentChunks(contentId));
     }
   }
 }

@@ -7,6 +7,8 @@ import { assert, hexEncode, utf8Decode, utf8Encode, writeHex } from "../../base/
 const INITIAL_BYTES = 1_024;
 /** A larger one is not kept. */
 const KEPT_BYTES_MAX = 65_536;
+/** The length of such a text is one byte. */
+const SHORT_LENGTH_MAX = 0x7f;
 
 /** What the last writer wrote in, for the next one: most records are written one after the other. */
 let spareBytes: Uint8Array | undefined;
@@ -66,7 +68,24 @@ export class RecordWriter {
   }
 
   text(text: string): this {
-    return this.sized(utf8Encode(text));
+    return this.#shortAscii(text) ? this : this.sized(utf8Encode(text));
+  }
+
+  /** Most names and types are of ASCII, and so short that an array of their own would take longer than they do. */
+  #shortAscii(text: string): boolean {
+    const { length } = text;
+    if (length > SHORT_LENGTH_MAX) return false;
+    this.#reserve(1 + length);
+    const bytes = this.#bytes;
+    const begin = this.#length + 1;
+    for (let at = 0; at < length; at++) {
+      const code = text.charCodeAt(at);
+      if (code >= 0x80) return false;
+      bytes[begin + at] = code;
+    }
+    bytes[begin - 1] = length;
+    this.#length = begin + length;
+    return true;
   }
 
   finish(): Uint8Array {

@@ -21,7 +21,7 @@ import { type Option, REPLICATION_OPTIONS, WEIGHT } from "./replication-options.
 import { parseSchedule } from "./schedule.ts";
 
 /** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */
-const DOCUMENT_IDS_MAX = 20_000;
+const DOCUMENT_IDS_MAX = 10_000;
 
 type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
@@ -132,7 +132,7 @@ function parseDocumentIds(value: unknown): string[] {
     }
     return decode(id);
   });
-  // A set of twenty thousand takes more memory than they do.
+  // A set of ten thousand takes more memory than they do.
   ids.sort();
   return ids.filter((id, index) => id !== ids[index - 1]);
 }

@@ -83,7 +83,7 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
   selection.push(...omissionTerms(replication));
-  // It may have twenty thousand ids, and is part of five hashes.
+  // It may have ten thousand ids, and is part of five hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
 }
