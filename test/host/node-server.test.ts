@@ -1,6 +1,7 @@
-/** What a request's signal tells its handler: that the client has gone, or that the server stops. */
+/** What a request's signal tells its handler: that the client has gone, or that the server stops; and how answers are sent. */
 import { once } from "node:events";
 import { request } from "node:http";
+import { connect, Socket } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Api, ApiRequest } from "../../src/api/index.ts";
 import { type NodeServer, openNodeServer } from "../../src/host/index.ts";
@@ -8,6 +9,7 @@ import { type NodeServer, openNodeServer } from "../../src/host/index.ts";
 const trace = { event: () => {} };
 const servers: NodeServer[] = [];
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const server of servers.splice(0)) await server.close();
 });
 
@@ -62,4 +64,35 @@ test("a server that stops aborts what is under way, sends the answers and closes
   vi.useRealTimers();
   expect(await (await asked).text()).toBe("The node is stopping");
   await closed;
+});
+
+test("what an answer writes at once goes to the socket at once, and does not wait for what comes later", async () => {
+  // What each write of any socket comes to.
+  const writes = vi.spyOn(
+    Socket.prototype as unknown as { _writeGeneric(): void },
+    "_writeGeneric",
+  );
+  let seen = (): void => {};
+  const isSeen = new Promise<void>((resolve) => {
+    seen = resolve;
+  });
+  async function* body() {
+    yield "first,";
+    yield "second,";
+    await isSeen;
+    yield "third,";
+    yield "fourth";
+  }
+  const { port } = await open(async () => ({ status: 200, headers: {}, body: body() }));
+  const client = connect(port, "127.0.0.1");
+  let answer = "";
+  client.on("data", (bytes) => {
+    answer += bytes.toString();
+    seen();
+  });
+  client.write("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  await once(client, "close");
+  expect(answer).toMatch(/^HTTP\/1.1 200 OK.*first,.*second,.*third,.*fourth\r\n0\r\n\r\n$/s);
+  const answering = writes.mock.contexts.filter((socket) => (socket as unknown) !== client);
+  expect(answering).toHaveLength(2);
 });
