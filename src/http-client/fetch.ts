@@ -58,6 +58,49 @@ export class EgressRefusedError extends OperationalError {
   }
 }
 
+/** Who is told of a body while it is read. */
+export interface BodyObserver {
+  /** A piece has come. The reader gets it when the promise, if there is one, resolves; a rejection ends the reading. */
+  onPiece?(byteCount: number): Promise<void> | undefined;
+  /** Nothing more is read, for whatever reason. */
+  onEnd?(): void;
+}
+
+/** The same answer; `observer` is told of its body, after those that were there before. */
+export function observeBody(response: FetchResponse, observer: BodyObserver): FetchResponse {
+  const { status, headers, body } = response;
+  const observed =
+    body instanceof ObservedBody
+      ? new ObservedBody(body.source, [...body.observers, observer])
+      : new ObservedBody(body, [observer]);
+  return { status, headers, body: observed, discard: () => response.discard() };
+}
+
+/** One iterator for all observers: a generator for each would take longer than all else that a short answer needs. */
+class ObservedBody implements AsyncIterable<Uint8Array> {
+  readonly source: AsyncIterable<Uint8Array>;
+  readonly observers: readonly BodyObserver[];
+
+  constructor(source: AsyncIterable<Uint8Array>, observers: readonly BodyObserver[]) {
+    this.source = source;
+    this.observers = observers;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    try {
+      for await (const piece of this.source) {
+        for (const observer of this.observers) {
+          const waiting = observer.onPiece?.(piece.length);
+          if (waiting !== undefined) await waiting;
+        }
+        yield piece;
+      }
+    } finally {
+      for (const observer of this.observers) observer.onEnd?.();
+    }
+  }
+}
+
 /** Whether a body can be read only once, so that its request cannot be sent again. */
 export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);

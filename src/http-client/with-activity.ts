@@ -1,6 +1,6 @@
 /** Measures the bytes that move over the connections of one run, and when they last moved. */
 import type { Clock } from "../base/index.ts";
-import { type Fetch, isStream, type RequestBody } from "./fetch.ts";
+import { type Fetch, isStream, observeBody, type RequestBody } from "./fetch.ts";
 import { Waits } from "./waits.ts";
 
 export class Activity {
@@ -57,16 +57,21 @@ export function withActivity(fetch: Fetch, activity: Activity): Fetch {
     const response = await fetch(watched);
     if (!isStream(body) && body !== undefined) activity.moved((body as { length: number }).length);
     activity.moved(0);
-    return { ...response, discard: () => response.discard(), body: read(response.body, activity) };
+    return observeBody(response, {
+      onPiece: (byteCount) => {
+        activity.moved(byteCount);
+        return undefined;
+      },
+    });
   };
 }
 
 function sent(body: RequestBody, activity: Activity): RequestBody {
   if (typeof body === "string" || body instanceof Uint8Array) return body;
-  return { length: body.length, stream: () => read(body.stream(), activity) };
+  return { length: body.length, stream: () => sending(body.stream(), activity) };
 }
 
-async function* read(
+async function* sending(
   chunks: AsyncIterable<Uint8Array>,
   activity: Activity,
 ): AsyncIterable<Uint8Array> {

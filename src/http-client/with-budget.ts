@@ -1,5 +1,5 @@
 /** Lets requests wait until the endpoint's budget allows them: each costs one request, and the bytes of both bodies. */
-import type { Fetch, FetchRequest, FetchResponse } from "./fetch.ts";
+import { type Fetch, type FetchRequest, observeBody } from "./fetch.ts";
 
 export type BudgetUnit = "requests" | "documents" | "bytes";
 
@@ -22,7 +22,10 @@ export function withBudget(fetch: Fetch, spending: EndpointSpending): Fetch {
     const sent = bodyLength(request);
     if (sent > 0) await direction.spend("bytes", sent, request.signal);
     const response = await fetch(request);
-    return { ...response, body: metered(response, direction, request.signal) };
+    // Reading on waits for the budget, and the sender for the reader.
+    return observeBody(response, {
+      onPiece: (byteCount) => direction.spend("bytes", byteCount, request.signal),
+    });
   };
 }
 
@@ -34,17 +37,4 @@ function isWrite({ method, url }: FetchRequest): boolean {
 
 function bodyLength({ body }: FetchRequest): number {
   return body?.length ?? 0;
-}
-
-/** Reading on waits for the budget, and the sender for the reader. */
-async function* metered(
-  response: FetchResponse,
-  spending: Spending,
-  signal: AbortSignal,
-): AsyncIterable<Uint8Array> {
-  for await (const chunk of response.body) {
-    const waiting = spending.spend("bytes", chunk.length, signal);
-    if (waiting !== undefined) await waiting;
-    yield chunk;
-  }
 }

@@ -1,6 +1,6 @@
 /** Ends requests that take too long as a whole, from the first byte sent to the last one read (`request_timeout`). */
-import type { Runtime } from "../base/index.ts";
-import { type Fetch, type FetchRequest, RequestFailedError } from "./fetch.ts";
+import { abortWith, type Runtime } from "../base/index.ts";
+import { type Fetch, type FetchRequest, observeBody, RequestFailedError } from "./fetch.ts";
 
 /** `limitMs` says how long a request may take; infinite: as long as it likes. */
 export function withTimeLimit(
@@ -12,37 +12,33 @@ export function withTimeLimit(
     const timeMs = limitMs(request);
     if (timeMs === Number.POSITIVE_INFINITY) return fetch(request);
     const { method, url } = request;
-    const late = new AbortController();
+    const limited = new AbortController();
     const over = new AbortController();
+    const unfollow = abortWith(request.signal, limited);
+    const onEnd = (): void => {
+      unfollow();
+      over.abort(OVER);
+    };
     void clock.sleep(timeMs, over.signal).then(
-      () => late.abort(new RequestFailedError({ method, url, cause: "REQUEST_TIMEOUT" })),
+      () => limited.abort(new RequestFailedError({ method, url, cause: "REQUEST_TIMEOUT" })),
       () => {},
     );
     try {
-      const signal = AbortSignal.any([request.signal, late.signal]);
-      const response = await fetch({ ...request, signal });
+      const response = await fetch({ ...request, signal: limited.signal });
+      const observed = observeBody(response, { onEnd });
       return {
-        ...response,
-        body: readUntil(response.body, () => over.abort()),
+        ...observed,
         discard: () => {
-          over.abort();
+          onEnd();
           response.discard();
         },
       };
     } catch (error) {
-      over.abort();
+      onEnd();
       throw error;
     }
   };
 }
 
-async function* readUntil(
-  chunks: AsyncIterable<Uint8Array>,
-  onEnd: () => void,
-): AsyncIterable<Uint8Array> {
-  try {
-    yield* chunks;
-  } finally {
-    onEnd();
-  }
-}
+/** Why the timer of a request ends. Made once: the error that `abort` makes by itself takes longer than all else that it does. */
+const OVER = new Error("The request is over");

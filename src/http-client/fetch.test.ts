@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { type FetchResponse, observeBody, readBytes } from "./fetch.ts";
+
+function answer(pieces: readonly string[], failure?: Error): FetchResponse {
+  const body = async function* () {
+    for (const piece of pieces) yield new TextEncoder().encode(piece);
+    if (failure !== undefined) throw failure;
+  };
+  return { status: 200, headers: new Map(), body: body(), discard: () => {} };
+}
+
+/** Notes what it is told; its promises resolve when the test says so. */
+function openObserver(name: string, told: string[], waiting?: Promise<void>) {
+  return {
+    onPiece: (byteCount: number) => {
+      told.push(`${name} ${byteCount}`);
+      return waiting;
+    },
+    onEnd: () => {
+      told.push(`${name} end`);
+    },
+  };
+}
+
+test("all who observe a body are told of each piece before its reader gets it, and of the end", async () => {
+  const told: string[] = [];
+  let release = (): void => {};
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const first = observeBody(answer(["ab", "c"]), openObserver("first", told, gate));
+  const both = observeBody(first, openObserver("second", told));
+  const reading = readBytes(both, 10);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(told).toEqual(["first 2"]);
+  release();
+  expect(new TextDecoder().decode(await reading)).toBe("abc");
+  expect(told).toEqual(["first 2", "second 2", "first 1", "second 1", "first end", "second end"]);
+});
+
+test("who observes a body is told of its end when it fails, when it is given up, and when an observer refuses", async () => {
+  const told: string[] = [];
+  const failing = observeBody(answer(["ab"], new Error("broken")), openObserver("failing", told));
+  await expect(readBytes(failing, 10)).rejects.toThrow("broken");
+  const long = observeBody(answer(["ab", "c"]), openObserver("long", told));
+  expect(await readBytes(long, 1)).toBeUndefined();
+  const refusal = Promise.reject(new Error("no budget"));
+  const refused = observeBody(answer(["ab"]), openObserver("refused", told, refusal));
+  await expect(readBytes(refused, 10)).rejects.toThrow("no budget");
+  const kinds = ["failing 2", "failing end", "long 2", "long end", "refused 2", "refused end"];
+  expect(told).toEqual(kinds);
+});
