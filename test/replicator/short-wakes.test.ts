@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 /** A node with a parked job between two databases of a server that counts what it is asked. */
-async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
+async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)", { isEmpty = false } = {}) {
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
@@ -58,7 +58,7 @@ async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   stops.push(() => node.stop());
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);
-  await node.put("a", "first", {});
+  if (!isEmpty) await node.put("a", "first", {});
   const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/b`, continuous: true };
   const id = await world.until(node.replicator.start(parseReplication(body), JOE));
   const onceParked = async (): Promise<void> => {
@@ -117,6 +117,25 @@ test("a woken job asks each side what it needs, parks at once, and logs in nowhe
     "PUT /b/_local/ID",
   ]);
   expect(await node.wake("third")).toEqual(asked);
+});
+
+test("the first change of an empty database costs little more, as no checkpoint tells which databases they are", async () => {
+  const node = await openParked(undefined, { isEmpty: true });
+  const asked = await node.wake("first");
+  expect(await node.has("b", "first")).toBe(true);
+  expect(asked.toSorted()).toEqual([
+    "GET /a/",
+    "GET /a/_changes",
+    "GET /a/_local/ID",
+    "GET /b/",
+    "GET /b/_local/ID",
+    "POST /a/_bulk_get",
+    "POST /b/_bulk_docs",
+    "POST /b/_revs_diff",
+    "PUT /a/_local/ID",
+    "PUT /b/_local/ID",
+  ]);
+  expect(node.names).not.toContain("replication.place-lost");
 });
 
 test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(

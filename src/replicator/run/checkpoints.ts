@@ -254,6 +254,11 @@ function isReadOnly(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "read_only";
 }
 
+/** Whether a database is surely the one that it was; one that does not say when it was made may be another. */
+export function isSameDatabase(before: string, now: string): boolean {
+  return before === now && now !== UNKNOWN_START_TIME;
+}
+
 function sameStartTime(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }

@@ -58,7 +58,8 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
   return { checkpoints, isTargetEmpty: target.info.isEmpty };
 }
 
-async function askSide(
+/** Asks a database what it is, and for its log under the id of today. */
+export async function askSide(
   endpoint: Endpoint,
   baseId: string,
   signal: AbortSignal,

@@ -33,10 +33,10 @@ import type { CopyLimits } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
-import { Checkpoints, readLog } from "./checkpoints.ts";
+import { Checkpoints, isSameDatabase, readLog } from "./checkpoints.ts";
 import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
-import { isMissing, openSides } from "./open-sides.ts";
+import { askSide, isMissing, openSides } from "./open-sides.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
@@ -335,6 +335,31 @@ export class ReplicationRun {
     return checkpoints.isAt(sequence) ? checkpoints : undefined;
   }
 
+  /** Whether a run that knows of no checkpoint begins there. */
+  #isBeginning(sequence: SourceSequence | undefined): boolean {
+    return JSON.stringify(sequence) === JSON.stringify(this.#startAfter(0));
+  }
+
+  /**
+   * What both sides remember, of a run that went on at the beginning, where no checkpoint is: the run before had nothing to write.
+   * Undefined: one of them is not the database that it was, or cannot tell.
+   */
+  async #findBeginning(
+    { startTimes }: ParkedPlace,
+    signal: AbortSignal,
+  ): Promise<Checkpoints | undefined> {
+    const { source, target, ids, ownCheckpoint } = this.#parts;
+    const [atSource, atTarget] = await allTogether(signal, [
+      (taskSignal) => askSide(source, ids.baseId, taskSignal),
+      (taskSignal) => askSide(target, ids.baseId, taskSignal),
+    ]);
+    const isSame =
+      isSameDatabase(startTimes.source, atSource.info.instanceStartTime) &&
+      isSameDatabase(startTimes.target, atTarget.info.instanceStartTime);
+    const sides = { source: atSource, target: atTarget };
+    return isSame ? Checkpoints.of(ids.baseId, sides, undefined, ownCheckpoint) : undefined;
+  }
+
   /** Asks both sides what they are, and what they remember of the replication; and the source for its changes meanwhile. */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, replication, ids, ownCheckpoint } = this.#parts;
@@ -543,7 +568,8 @@ export class ReplicationRun {
   /** Throws a ParkedPlaceLostError when the run may not go on where the one before parked. */
   async #askParked(signal: AbortSignal): Promise<Checkpoints> {
     const { parkedAt, failures } = this.#parts;
-    const found = parkedAt && (await this.#findParked(parkedAt, signal));
+    const find = this.#isBeginning(parkedAt?.sequence) ? this.#findBeginning : this.#findParked;
+    const found = parkedAt && (await find.call(this, parkedAt, signal));
     const isAllSeen = found?.passedFailures === false || (await failures.isWhole());
     if (found === undefined || !isAllSeen) throw new ParkedPlaceLostError();
     return found;
