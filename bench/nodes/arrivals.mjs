@@ -26,15 +26,12 @@ export class Arrivals {
     return arrivals;
   }
 
-  /** Resolves with the time (`performance.now`) at which the document was seen there. */
-  async of(name, id) {
-    const seen = new Promise((resolve) => {
+  /** Resolves with the time (`performance.now`) at which the document was seen there. To be called before it is written anywhere. */
+  of(name, id) {
+    return new Promise((resolve) => {
       const ids = this.#awaited.get(name) ?? new Map();
       this.#awaited.set(name, ids.set(id, resolve));
     });
-    // It may be there already, and its update passed by.
-    await this.#look(name, [id]);
-    return seen;
   }
 
   async close() {

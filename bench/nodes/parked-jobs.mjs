@@ -80,8 +80,9 @@ try {
 
   const stormMs = performance.now();
   const stormFrom = nodes.map(processorSec);
+  const stormed = names.map((name) => arrivals.of(name, "storm"));
   await inParallel(names, (name) => ask(source.url, "PUT", `/${name}/storm`, {}));
-  await Promise.all(names.map((name) => arrivals.of(name, "storm")));
+  await Promise.all(stormed);
   print(
     `storm: a document in each of ${JOBS} databases after ${seconds(performance.now() - stormMs)}`,
   );
@@ -116,9 +117,10 @@ async function writeRandomly(source, arrivals) {
       written.push(row);
       arriving.push(
         (async () => {
+          const arrival = arrivals.of(name, row.id);
           await ask(source.url, "PUT", `/${name}/${row.id}`, {});
           const writtenMs = performance.now();
-          row.arrivalMs = (await arrivals.of(name, row.id)) - writtenMs;
+          row.arrivalMs = (await arrival) - writtenMs;
         })(),
       );
     }

@@ -106,8 +106,9 @@ async function openJobs(node, count) {
 
 async function copyDocument(node, count, id, name = nameOf(Math.floor(count / 2))) {
   const arrivals = await Arrivals.open(node.url);
+  const arrival = arrivals.of(copyOf(name), id);
   await ask(node.url, "PUT", `/${name}/${id}`, {});
-  await arrivals.of(copyOf(name), id);
+  await arrival;
   await arrivals.close();
 }
 
@@ -117,9 +118,10 @@ async function measureWakes(node, count) {
   const times = [];
   for (let number = 0; number < WAKES; number++) {
     const name = nameOf(Math.floor(draw() * count));
+    const arrival = arrivals.of(copyOf(name), `wake-${number}`);
     await ask(node.url, "PUT", `/${name}/wake-${number}`, {});
     const writtenMs = performance.now();
-    times.push((await arrivals.of(copyOf(name), `wake-${number}`)) - writtenMs);
+    times.push((await arrival) - writtenMs);
   }
   await arrivals.close();
   print(`  a change arrives: ${quantilesText(times)}`);
@@ -185,11 +187,12 @@ async function kill(node, other, count) {
     if (number === KILL_WRITES / 4) await endProcess(node, "SIGKILL");
     const name = nameOf(Math.floor(draw() * count));
     const id = `kill-${number}`;
+    const arrival = arrivals.of(copyOf(name), id);
     await ask(other.url, "PUT", `/${name}/${id}`, {});
     const row = { name: copyOf(name), id, isKilled, ms: 0, writtenMs: performance.now() };
     written.push(row);
     waiting.push(
-      arrivals.of(row.name, id).then((seenMs) => {
+      arrival.then((seenMs) => {
         row.ms = seenMs - row.writtenMs;
       }),
     );

@@ -21,6 +21,10 @@ const COMPARED_MAX = 100;
 const NEW_MAX = 100;
 /** Events are gathered for so long: a busy server is not asked for each of its changes. */
 const GATHER_MS = 100;
+/** The same at a server with many changes: jobs that run together cost a third less than each for itself. */
+const GATHER_MS_MAX = 250;
+/** For each database that has changed: with more than fifty in a second, more and more are gathered. */
+const GATHER_MS_EACH = 20;
 /** Without a feed: how long a round lasts at least. */
 const SWEEP_MS_MIN = 1000;
 
@@ -73,9 +77,11 @@ export class SourceWatcher {
     let from = since;
     while (!signal.aborted) {
       const { names, last } = await this.#server.updates(from, signal);
-      await this.#waking.wakeDatabases([...new Set(names)]);
+      const changed = [...new Set(names)];
+      await this.#waking.wakeDatabases(changed);
       from = last;
-      await clock.sleep(GATHER_MS, signal);
+      const gatherMs = Math.max(GATHER_MS, changed.length * GATHER_MS_EACH);
+      await clock.sleep(Math.min(gatherMs, GATHER_MS_MAX), signal);
     }
   }
 
