@@ -274,6 +274,22 @@ test.each([
   expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
 });
 
+test.each(["POST /b/_bulk_docs", "GET /b/"])(
+  "it notices that b was made anew before %s, when the source was empty before",
+  async (request) => {
+    const node = await openParked(undefined, { isEmpty: true });
+    node.before.set(request, async () => {
+      await node.kv.transact((tx) => node.databases.remove(tx, "b"));
+      await node.kv.transact((tx) => node.databases.create(tx, "b"));
+    });
+    await node.wake("first");
+    expect(node.names).toContain("replication.place-lost");
+    expect(await node.has("b", "first")).toBe(true);
+    const entry = await node.world.until(node.replicator.find(node.id));
+    expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
+  },
+);
+
 test("a target that was put back to an earlier state gets again what it had", async () => {
   const node = await openParked();
   const { world, kv, databases } = node;
