@@ -96,3 +96,12 @@ test("what an answer writes at once goes to the socket at once, and does not wai
   const answering = writes.mock.contexts.filter((socket) => (socket as unknown) !== client);
   expect(answering).toHaveLength(2);
 });
+
+test("an answer of many small pieces arrives whole", async () => {
+  async function* body() {
+    for (let count = 0; count < 2_000; count++) yield "x".repeat(1_000);
+  }
+  const { port } = await open(async () => ({ status: 200, headers: {}, body: body() }));
+  const answer = await fetch(`http://127.0.0.1:${port}/`);
+  expect(await answer.text()).toHaveLength(2_000_000);
+});

@@ -223,7 +223,8 @@ async function send(
     outgoing.end(bodiless ? undefined : body);
     return;
   }
-  gatherTurn(outgoing);
+  const writes = new GatheredWrites(outgoing);
+  writes.gather();
   outgoing.flushHeaders();
   if (incoming.method === "HEAD") {
     outgoing.end();
@@ -231,22 +232,40 @@ async function send(
   }
   for await (const piece of body) {
     if (outgoing.destroyed) return;
-    gatherTurn(outgoing);
-    if (!outgoing.write(piece)) await drained(outgoing);
+    writes.gather();
+    if (outgoing.write(piece)) continue;
+    writes.release();
+    await drained(outgoing);
   }
   outgoing.end();
 }
 
 /**
- * Has what is written until the event loop comes round go to the socket at once. A short answer is then one packet, for which its client
- * is woken once.
+ * Has what is written until the event loop comes round go to the socket at once, unless it is enough to be sent before. A short answer is
+ * then one packet, for which its client is woken once.
  */
-function gatherTurn(outgoing: ServerResponse): void {
-  if (outgoing.writableCorked > 0) return;
-  outgoing.cork();
-  setImmediate(() => {
-    if (!outgoing.writableEnded) outgoing.uncork();
-  });
+class GatheredWrites {
+  readonly #outgoing: ServerResponse;
+  /** Corked until it is released. Not the answer itself: in Node.js 22 one that is corked may never say that it can take more. */
+  #socket: Socket | null = null;
+
+  constructor(outgoing: ServerResponse) {
+    this.#outgoing = outgoing;
+  }
+
+  gather(): void {
+    if (this.#socket !== null) return;
+    this.#socket = this.#outgoing.socket;
+    this.#socket?.cork();
+    setImmediate(() => this.release());
+  }
+
+  release(): void {
+    const socket = this.#socket;
+    this.#socket = null;
+    // The end of an answer sends all that was gathered.
+    if (!this.#outgoing.writableEnded) socket?.uncork();
+  }
 }
 
 function drained(outgoing: ServerResponse): Promise<void> {
