@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../host/index.ts";
+import type { ParkedJobsWaking } from "./parked-jobs-waking.ts";
+import { SourceWatcher, type SourceWatcherParts } from "./source-watcher.ts";
+import type { WatchedServer } from "./watched-server.ts";
+
+const OVER = new Error("Over");
+
+/** Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it. */
+async function follow(answers: readonly (readonly string[])[]) {
+  const over = new AbortController();
+  const woken: (readonly string[])[] = [];
+  const pausesMs: number[] = [];
+  const never = (signal: AbortSignal) =>
+    new Promise<never>((_, reject) => {
+      if (signal.aborted) reject(signal.reason);
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+  const system = createSystemRuntime();
+  const clock = {
+    ...system.clock,
+    sleep: async (durationMs: number) => {
+      pausesMs.push(durationMs);
+    },
+  };
+  let answerCount = 0;
+  const parts = {
+    runtime: { ...system, clock },
+    kv: {
+      transact: (work: (tx: object) => unknown) => work({}),
+      read: (work: (tx: object) => unknown) => work({}),
+    },
+    parked: {
+      forgetNew: () => {},
+      takeNew: () => [],
+      page: () => [{ jobId: "job", database: "a", updateSequence: 1 }],
+      watch: () => ({ cancel: () => {}, fired: never }),
+    },
+    pace: { turn: async () => {} },
+  } as unknown as SourceWatcherParts;
+  const waking = {
+    source: JSON.stringify(["http://source/"]),
+    wake: async () => {},
+    wakeDatabases: async (names: readonly string[]) => {
+      woken.push(names);
+    },
+  } as unknown as ParkedJobsWaking;
+  const server: WatchedServer = {
+    lastUpdate: async () => 0,
+    updates: async (since, signal) => {
+      const names = answers[answerCount++];
+      if (names !== undefined) return { names, deleted: new Set(), last: Number(since) + 1 };
+      over.abort(OVER);
+      return never(signal);
+    },
+    sequences: async () => new Map(),
+    requestCount: () => 1,
+  };
+  const watching = new SourceWatcher(parts, waking, server).watch(over.signal, () => {});
+  await expect(watching).rejects.toBe(OVER);
+  return { woken, pausesMs };
+}
+
+test("the more databases change, the longer changes are gathered, up to a quarter of a second", async () => {
+  const names = (count: number) => Array.from({ length: count }, (_, at) => `db-${at}`);
+  const { woken, pausesMs } = await follow([names(1), names(5), names(10), names(1_000)]);
+  expect(woken.map(({ length }) => length)).toEqual([1, 5, 10, 1_000]);
+  expect(pausesMs).toEqual([100, 100, 200, 250]);
+});
+
+test("a database that changes many times is woken once, and is one of those that change", async () => {
+  const { woken, pausesMs } = await follow([Array.from({ length: 100 }, () => "a")]);
+  expect(woken).toEqual([["a"]]);
+  expect(pausesMs).toEqual([100]);
+});
