@@ -336,7 +336,7 @@ export class ReplicationRun {
   }
 
   /** Whether a run that knows of no checkpoint begins there. */
-  #isBeginning(sequence: SourceSequence | undefined): boolean {
+  #isBeginning(sequence: SourceSequence): boolean {
     return JSON.stringify(sequence) === JSON.stringify(this.#startAfter(0));
   }
 
@@ -568,8 +568,11 @@ export class ReplicationRun {
   /** Throws a ParkedPlaceLostError when the run may not go on where the one before parked. */
   async #askParked(signal: AbortSignal): Promise<Checkpoints> {
     const { parkedAt, failures } = this.#parts;
-    const find = this.#isBeginning(parkedAt?.sequence) ? this.#findBeginning : this.#findParked;
-    const found = parkedAt && (await find.call(this, parkedAt, signal));
+    const found =
+      parkedAt &&
+      (this.#isBeginning(parkedAt.sequence)
+        ? await this.#findBeginning(parkedAt, signal)
+        : await this.#findParked(parkedAt, signal));
     const isAllSeen = found?.passedFailures === false || (await failures.isWhole());
     if (found === undefined || !isAllSeen) throw new ParkedPlaceLostError();
     return found;
