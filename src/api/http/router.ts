@@ -55,7 +55,8 @@ interface Pattern {
 const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
 
 export class Router {
-  readonly #patterns: readonly Pattern[];
+  /** At each number the patterns that paths of so many segments can match, and at the last one those of all that are longer. */
+  readonly #patternsByLength: readonly (readonly Pattern[])[];
 
   /** Of two routes with the same path and method, the later one counts. */
   constructor(routes: readonly Route[]) {
@@ -66,11 +67,16 @@ export class Router {
         patterns.set(route.path, { segments: parsePath(route.path), routes: [route] });
       } else known.routes.unshift(route);
     }
-    this.#patterns = [...patterns.values()].sort(bySpecificity);
+    const sorted = [...patterns.values()].sort(bySpecificity);
+    const lengthMax = Math.max(0, ...sorted.map(({ segments }) => segments.length));
+    this.#patternsByLength = Array.from({ length: lengthMax + 2 }, (_, length) =>
+      sorted.filter(({ segments }) => fitsLength(segments, length)),
+    );
   }
 
   match(method: string, segments: readonly string[]): Match {
-    for (const { segments: pattern, routes } of this.#patterns) {
+    const place = Math.min(segments.length, this.#patternsByLength.length - 1);
+    for (const { segments: pattern, routes } of this.#patternsByLength[place] ?? []) {
       if (!isMatch(pattern, segments)) continue;
       const route = routes.find(({ methods }) => methods.includes(method));
       if (route !== undefined) {
@@ -139,9 +145,13 @@ function bySpecificity(left: Pattern, right: Pattern): number {
   return 0;
 }
 
-function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
+function fitsLength(pattern: readonly Segment[], length: number): boolean {
   const isOpen = pattern.at(-1)?.kind === "rest";
-  if (isOpen ? segments.length < pattern.length : segments.length !== pattern.length) return false;
+  return isOpen ? length >= pattern.length : length === pattern.length;
+}
+
+/** Whether a path of a fitting length matches. */
+function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
   return pattern.every(({ kind, text }, index) => {
     const segment = segments[index] as string;
     if (kind === "text") return segment === text;
