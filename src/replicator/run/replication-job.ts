@@ -34,8 +34,8 @@ import { HeldReplication, type HeldReplicationParts } from "./held-replication.t
 import { askPending, MeasuredRun, showLife } from "./job-life.ts";
 import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
+import type { ParkedPlace } from "./parked-place.ts";
 import {
-  type ParkedPlace,
   type ReplicationEnding,
   ReplicationRun,
   type ReplicationRunParts,

@@ -16,12 +16,7 @@ import {
   runTogether,
 } from "../../base/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
-import {
-  type Endpoint,
-  EndpointError,
-  type SourceSequence,
-  type StartTimes,
-} from "../endpoints/endpoint.ts";
+import type { Endpoint, SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
   addStatistics,
@@ -33,11 +28,18 @@ import type { CopyLimits } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
-import { Checkpoints, isSameDatabase, readLog } from "./checkpoints.ts";
+import type { Checkpoints } from "./checkpoints.ts";
 import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
-import { askSide, isMissing, openSides } from "./open-sides.ts";
+import { openSides } from "./open-sides.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
+import {
+  findAtBeginning,
+  findParked,
+  isPlaceLost,
+  type ParkedPlace,
+  ParkedPlaceLostError,
+} from "./parked-place.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
@@ -67,13 +69,6 @@ export class StopRequest extends OperationalError {
 /** Why signals abort at the end of a run. Made once: the error that `abort` makes by itself takes longer than all else that it does. */
 const OVER = new Error("The run is over");
 
-/** Where a run parked: its last checkpoint with its figures, and the databases that it was between. */
-export interface ParkedPlace {
-  readonly sequence: SourceSequence;
-  readonly statistics: ReplicationStatistics;
-  readonly startTimes: StartTimes;
-}
-
 export interface ReplicationRunParts {
   readonly runtime: Runtime;
   readonly source: Endpoint;
@@ -95,15 +90,6 @@ export interface ReplicationRunParts {
   readonly endsCaughtUp?: boolean;
   /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
   readonly lag?: LagMeter;
-}
-
-/** A run that went on where the one before had parked has found that it may not. */
-class ParkedPlaceLostError extends OperationalError {
-  override readonly name = "ParkedPlaceLostError";
-
-  constructor() {
-    super("REPLICATOR_PARKED_PLACE_LOST", "The databases have other checkpoints than were left");
-  }
 }
 
 /** Where a run is; sequences are the source's. */
@@ -303,61 +289,15 @@ export class ReplicationRun {
     // Else both were asked already, in vain.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
-    const found = await this.#findParked(parkedAt, signal);
+    const ownCopy = await this.#parts.ownCheckpoint.read();
+    const found = await findParked(this.#parts, parkedAt, ownCopy, signal);
     if (found !== undefined) await this.copySecurity(signal);
     return found;
-  }
-
-  /**
-   * The checkpoints that the run before left; undefined: a side has another one, or none. A database that was made anew has none, so
-   * they are the databases that they were.
-   */
-  async #findParked(
-    { sequence, startTimes }: ParkedPlace,
-    signal: AbortSignal,
-  ): Promise<Checkpoints | undefined> {
-    const { source, target, ids, ownCheckpoint } = this.#parts;
-    const found = await allTogether(signal, [
-      (taskSignal) => readLog(source, ids.baseId, taskSignal),
-      (taskSignal) => readLog(target, ids.baseId, taskSignal),
-      () => ownCheckpoint.read(),
-    ]).catch((error: unknown) => {
-      if (isMissing(error)) return undefined;
-      throw error;
-    });
-    if (found === undefined) return undefined;
-    const [atSource, atTarget, ownCopy] = found;
-    const sides = {
-      source: { endpoint: source, info: { instanceStartTime: startTimes.source }, log: atSource },
-      target: { endpoint: target, info: { instanceStartTime: startTimes.target }, log: atTarget },
-    };
-    const checkpoints = Checkpoints.of(ids.baseId, sides, ownCopy, ownCheckpoint);
-    return checkpoints.isAt(sequence) ? checkpoints : undefined;
   }
 
   /** Whether a run that knows of no checkpoint begins there. */
   #isBeginning(sequence: SourceSequence): boolean {
     return JSON.stringify(sequence) === JSON.stringify(this.#startAfter(0));
-  }
-
-  /**
-   * What both sides remember, of a run that went on at the beginning, where no checkpoint is: the run before had nothing to write.
-   * Undefined: one of them is not the database that it was, or cannot tell.
-   */
-  async #findBeginning(
-    { startTimes }: ParkedPlace,
-    signal: AbortSignal,
-  ): Promise<Checkpoints | undefined> {
-    const { source, target, ids, ownCheckpoint } = this.#parts;
-    const [atSource, atTarget] = await allTogether(signal, [
-      (taskSignal) => askSide(source, ids.baseId, taskSignal),
-      (taskSignal) => askSide(target, ids.baseId, taskSignal),
-    ]);
-    const isSame =
-      isSameDatabase(startTimes.source, atSource.info.instanceStartTime) &&
-      isSameDatabase(startTimes.target, atTarget.info.instanceStartTime);
-    const sides = { source: atSource, target: atTarget };
-    return isSame ? Checkpoints.of(ids.baseId, sides, undefined, ownCheckpoint) : undefined;
   }
 
   /** Asks both sides what they are, and what they remember of the replication; and the source for its changes meanwhile. */
@@ -571,8 +511,8 @@ export class ReplicationRun {
     const found =
       parkedAt &&
       (this.#isBeginning(parkedAt.sequence)
-        ? await this.#findBeginning(parkedAt, signal)
-        : await this.#findParked(parkedAt, signal));
+        ? await findAtBeginning(this.#parts, parkedAt, signal)
+        : await findParked(this.#parts, parkedAt, undefined, signal));
     const isAllSeen = found?.passedFailures === false || (await failures.isWhole());
     if (found === undefined || !isAllSeen) throw new ParkedPlaceLostError();
     return found;
@@ -604,13 +544,6 @@ export class ReplicationRun {
     }
     return { ...this.#log };
   }
-}
-
-/** Whether what a run was refused may be due to databases that are others by now. */
-function isPlaceLost(error: unknown): boolean {
-  if (error instanceof ParkedPlaceLostError || isMissing(error)) return true;
-  const status = error instanceof EndpointError ? error.answer?.status : undefined;
-  return status !== undefined && status >= 400 && status < 500;
 }
 
 function isStopRequest(error: unknown): boolean {
