@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import type { Handler } from "./call.ts";
+import { defineRoute, Router } from "./router.ts";
+
+const handle: Handler = () => Promise.reject(new Error("Nobody calls it"));
+
+const router = new Router([
+  defineRoute("GET", "/", handle),
+  defineRoute("GET", "/_up", handle),
+  defineRoute(["GET", "PUT"], "/{database}", handle),
+  defineRoute("POST", "/{database}/_find", handle),
+  defineRoute("GET", "/{database}/{id...}", handle),
+]);
+
+function pathOf(method: string, segments: readonly string[]): string | undefined {
+  const match = router.match(method, segments);
+  return match.kind === "found" ? match.route.path : undefined;
+}
+
+test("a path is compared with the routes of its length, and with open ones that are no longer", () => {
+  expect(pathOf("GET", [])).toBe("/");
+  expect(pathOf("GET", ["_up"])).toBe("/_up");
+  expect(pathOf("PUT", ["a"])).toBe("/{database}");
+  expect(pathOf("POST", ["a", "_find"])).toBe("/{database}/_find");
+  expect(pathOf("GET", ["a", "doc"])).toBe("/{database}/{id...}");
+});
+
+test.each([2, 3, 4, 5, 50])("an open route takes a path of %d segments", (length) => {
+  const segments = Array.from({ length }, (_, index) => `s${index}`);
+  const match = router.match("GET", segments);
+  expect(match.kind === "found" && Object.fromEntries(match.parameters)).toEqual({
+    database: "s0",
+    id: segments.slice(1).join("/"),
+  });
+});
+
+test("a fixed text comes before a placeholder, and its methods are what is allowed", () => {
+  expect(router.match("GET", ["a", "_find"])).toEqual({ kind: "wrong-method", allowed: ["POST"] });
+  expect(router.match("GET", ["_other"])).toEqual({ kind: "unknown" });
+  expect(router.match("GET", ["_other", "a", "b"])).toEqual({ kind: "unknown" });
+});
