@@ -6,8 +6,17 @@ import type { WatchedServer } from "./watched-server.ts";
 
 const OVER = new Error("Over");
 
-/** Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it. */
-async function follow(answers: readonly (readonly string[])[]) {
+/**
+ * Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it.
+ * `compare`: how it answers where its databases are; it is asked for one when the watching begins. `ending`: what ends the watching.
+ */
+async function follow(
+  answers: readonly (readonly string[])[],
+  {
+    compare = async () => new Map(),
+    ending = OVER,
+  }: { readonly compare?: WatchedServer["sequences"]; readonly ending?: Error } = {},
+) {
   const over = new AbortController();
   const woken: (readonly string[])[] = [];
   const pausesMs: number[] = [];
@@ -33,7 +42,7 @@ async function follow(answers: readonly (readonly string[])[]) {
     parked: {
       forgetNew: () => {},
       takeNew: () => [],
-      page: () => [{ jobId: "job", database: "a", updateSequence: 1 }],
+      page: async () => [{ jobId: "job", database: "a", updateSequence: 1 }],
       watch: () => ({ cancel: () => {}, fired: never }),
     },
     pace: { turn: async () => {} },
@@ -53,11 +62,11 @@ async function follow(answers: readonly (readonly string[])[]) {
       over.abort(OVER);
       return never(signal);
     },
-    sequences: async () => new Map(),
+    sequences: compare,
     requestCount: () => 1,
   };
   const watching = new SourceWatcher(parts, waking, server).watch(over.signal, () => {});
-  await expect(watching).rejects.toBe(OVER);
+  await expect(watching).rejects.toBe(ending);
   return { woken, pausesMs };
 }
 
@@ -72,4 +81,23 @@ test("a database that changes many times is woken once, and is one of those that
   const { woken, pausesMs } = await follow([Array.from({ length: 100 }, () => "a")]);
   expect(woken).toEqual([["a"]]);
   expect(pausesMs).toEqual([100]);
+});
+
+test("the feed is followed while databases are compared: what changes now need not wait for that", async () => {
+  const compare: WatchedServer["sequences"] = (_names, signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+  const { woken } = await follow([["a"], ["b"]], { compare });
+  expect(woken).toEqual([["a"], ["b"]]);
+});
+
+test("a comparison that fails ends the watching, which is to begin anew", async () => {
+  const refused = new Error("refused");
+  const answers = Array.from({ length: 1_000 }, () => ["a"]);
+  const { woken } = await follow(answers, {
+    compare: () => Promise.reject(refused),
+    ending: refused,
+  });
+  expect(woken.length).toBeLessThan(answers.length);
 });

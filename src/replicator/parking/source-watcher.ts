@@ -2,9 +2,9 @@
  * Watches the source of parked jobs, once for all jobs that have the same server and account, and wakes those whose databases have
  * changed. It is a job of the queue itself (`SOURCE_WATCH_TYPE`): one node runs it, and another one when that dies.
  *
- * No change is missed: a watcher that begins, and one that has lost the feed, first compares where all databases are with where
- * they were when their jobs parked. Jobs that park later are compared then. Where the server has no feed for us, comparisons go
- * round and round, at a bounded rate.
+ * No change is missed: a watcher that begins, and one that has lost the feed, compares where all databases are with where they were
+ * when their jobs parked, and follows the feed meanwhile from where it ended before. Jobs that park later are compared then. Where
+ * the server has no feed for us, comparisons go round and round, at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -58,17 +58,29 @@ export class SourceWatcher {
     const last = await this.#server.lastUpdate(signal);
     const by = last === undefined ? "comparison" : "feed";
     trace.event("replication.source-watched", { source: serverUrlOf(this.#source), by });
-    await this.#compareAll(signal);
-    onWatched();
-    if (last === undefined) return this.#sweep(signal);
+    if (last === undefined) {
+      await this.compareFirst(signal);
+      onWatched();
+      return this.#sweep(signal);
+    }
     const over = new AbortController();
     const ending = AbortSignal.any([signal, over.signal]);
     await runTogether(ending, [
       (taskSignal) => this.#follow(last, taskSignal),
-      (taskSignal) => this.#compareNew(taskSignal).finally(() => over.abort(new Unwatched())),
+      async (taskSignal) => {
+        await this.compareFirst(taskSignal);
+        onWatched();
+        await this.#compareNew(taskSignal);
+        over.abort(new Unwatched());
+      },
     ]).catch((error: unknown) => {
       if (!(error instanceof Unwatched)) throw error;
     });
+  }
+
+  /** Finds what has changed while nobody watched. A method of its own so that a simulation can leave it out. */
+  async compareFirst(signal: AbortSignal): Promise<void> {
+    await this.#compareAll(signal);
   }
 
   /** Wakes the jobs of each database that the feed names. */
