@@ -5,12 +5,13 @@
  *   npm run build && COUCHDB_URL=http://admin:password@127.0.0.1:5984 COUCHDB_PID=… node bench/nodes/parked-couchdb.mjs \
  *     [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_A_SECOND]
  *
- * CouchDB has JOBS (1,000) databases of one document. A Tandem process copies each into another one, and then, once that is gone,
+ * CouchDB has JOBS (400) databases of one document; with more than its `max_jobs`, 500 by default, its own jobs take turns, and the
+ * first round of them may last longer than FIRST_LIMIT_SEC. A Tandem process copies each into another one, and then, once that is gone,
  * CouchDB does, by documents of a `_replicator` database and with the `max_jobs` that it is configured to. When all first documents have
  * arrived, and the jobs of Tandem are parked, both are left alone for QUIET_SECONDS: processor time, memory, sockets. Then documents are
  * written to random databases. What has not arrived LIMIT_SEC after the last one is counted. Without COUCHDB_PID, a process of this
- * machine, nothing is said of CouchDB's own processor time, memory and sockets. All databases are deleted afterwards; their names begin
- * with PREFIX.
+ * machine, nothing is said of CouchDB's own processor time, memory and sockets. All databases but `_global_changes`
+ * are deleted afterwards; their names begin with PREFIX.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +30,7 @@ import {
   timed,
 } from "./measures.mjs";
 
-const [JOBS = 1000, QUIET_SEC = 30, BUSY_SEC = 30, WRITES_PER_SEC = 20] = process.argv
+const [JOBS = 400, QUIET_SEC = 30, BUSY_SEC = 30, WRITES_PER_SEC = 20] = process.argv
   .slice(2)
   .map(Number);
 const COUCHDB = process.env.COUCHDB_URL?.replace(/\/$/, "");
@@ -114,7 +115,7 @@ async function onceFirst(targetOf) {
     for (;;) {
       const { status } = await ask(COUCHDB, "GET", `/${targetOf(number)}/first`);
       if (status === 200) return;
-      if (performance.now() > untilMs) throw new Error(`Not all first documents have arrived`);
+      if (performance.now() > untilMs) throw new Error("Not all first documents have arrived");
       await pause(500);
     }
   });

@@ -6,6 +6,12 @@ import type { WatchedServer } from "./watched-server.ts";
 
 const OVER = new Error("Over");
 
+const never = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+
 /**
  * Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it.
  * `compare`: how it answers where its databases are; it is asked for one when the watching begins. `ending`: what ends the watching.
@@ -20,11 +26,6 @@ async function follow(
   const over = new AbortController();
   const woken: (readonly string[])[] = [];
   const pausesMs: number[] = [];
-  const never = (signal: AbortSignal) =>
-    new Promise<never>((_, reject) => {
-      if (signal.aborted) reject(signal.reason);
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    });
   const system = createSystemRuntime();
   const clock = {
     ...system.clock,
@@ -84,10 +85,7 @@ test("a database that changes many times is woken once, and is one of those that
 });
 
 test("the feed is followed while databases are compared: what changes now need not wait for that", async () => {
-  const compare: WatchedServer["sequences"] = (_names, signal) =>
-    new Promise((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    });
+  const compare: WatchedServer["sequences"] = (_names, signal) => never(signal);
   const { woken } = await follow([["a"], ["b"]], { compare });
   expect(woken).toEqual([["a"], ["b"]]);
 });
