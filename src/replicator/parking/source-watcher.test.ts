@@ -14,14 +14,20 @@ const never = (signal: AbortSignal) =>
 
 /**
  * Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it.
- * `compare`: how it answers where its databases are; it is asked for one when the watching begins. `ending`: what ends the watching.
+ * `compare`: how it answers where its databases are; it is asked for `a` when the watching begins. `parkedLate`: the database of a job
+ * that parks meanwhile. `ending`: what ends the watching.
  */
 async function follow(
   answers: readonly (readonly string[])[],
   {
     compare = async () => new Map(),
+    parkedLate,
     ending = OVER,
-  }: { readonly compare?: WatchedServer["sequences"]; readonly ending?: Error } = {},
+  }: {
+    readonly compare?: WatchedServer["sequences"];
+    readonly parkedLate?: string;
+    readonly ending?: Error;
+  } = {},
 ) {
   const over = new AbortController();
   const woken: (readonly string[])[] = [];
@@ -34,6 +40,7 @@ async function follow(
     },
   };
   let answerCount = 0;
+  const late = parkedLate === undefined ? [] : [{ jobId: "late", database: parkedLate }];
   const parts = {
     runtime: { ...system, clock },
     kv: {
@@ -42,7 +49,7 @@ async function follow(
     },
     parked: {
       forgetNew: () => {},
-      takeNew: () => [],
+      takeNew: () => late.splice(0),
       page: async () => [{ jobId: "job", database: "a", updateSequence: 1 }],
       watch: () => ({ cancel: () => {}, fired: never }),
     },
@@ -98,4 +105,16 @@ test("a comparison that fails ends the watching, which is to begin anew", async 
     ending: refused,
   });
   expect(woken.length).toBeLessThan(answers.length);
+});
+
+test("a job that parks while databases are compared is compared meanwhile", async () => {
+  const compared = new Error("compared");
+  await follow(
+    Array.from({ length: 1_000 }, () => ["a"]),
+    {
+      compare: (names, signal) => (names.includes("b") ? Promise.reject(compared) : never(signal)),
+      parkedLate: "b",
+      ending: compared,
+    },
+  );
 });

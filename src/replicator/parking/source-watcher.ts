@@ -63,15 +63,15 @@ export class SourceWatcher {
       onWatched();
       return this.#sweep(signal);
     }
-    const over = new AbortController();
-    const ending = AbortSignal.any([signal, over.signal]);
-    await runTogether(ending, [
+    await runTogether(signal, [
       (taskSignal) => this.#follow(last, taskSignal),
       async (taskSignal) => {
         await this.compareFirst(taskSignal);
         onWatched();
+      },
+      async (taskSignal) => {
         await this.#compareNew(taskSignal);
-        over.abort(new Unwatched());
+        throw new Unwatched();
       },
     ]).catch((error: unknown) => {
       if (!(error instanceof Unwatched)) throw error;
