@@ -1,0 +1,281 @@
+/**
+ * What is lost, doubled or left ill when machines of a FoundationDB cluster, or nodes on it, fail? Five processes of FoundationDB with
+ * `double` redundancy on the `ssd` engine, an API node and two that replicate, writers, and continuous jobs.
+ *
+ *   npm run build && FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
+ *
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has to be installed, and to find its
+ * library. Each round has all faults of the table below, or those whose names begin with NAME, in an order that the seed draws. While
+ * one lasts, writers write to the databases of eight jobs, and one document comes to each of a hundred others. After it, within
+ * `HEAL_MS_MAX`, every document must be on its target, every acknowledged write must be there, and no checkpoint may have gone back, as
+ * it would when a node wrote that had lost its job to another. At the end every job gets a document, and all databases are compared.
+ * Prints what each fault did; exit code 1 when something was wrong. Partitions need root and `iptables`, and are left out without.
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { FoundationDbCluster } from "../load/foundationdb-cluster.mjs";
+import { Ledger, lackOf, patiently } from "../load/ledger.mjs";
+import { ask, drawsOf } from "../load/node-process.mjs";
+import { Supervised } from "../load/supervised.mjs";
+import { inParallel } from "./arrivals.mjs";
+import { print, seconds } from "./measures.mjs";
+
+const JOBS = Number(process.argv[2] ?? 1000);
+const ROUNDS = Number(process.argv[3] ?? 1);
+const SEED = Number(process.argv[4] ?? 1);
+const NAME = process.argv[5] ?? "";
+/** Jobs whose databases are written all the time. */
+const BUSY = 8;
+/** Others that get a document during each fault. */
+const TOUCHED = 100;
+const FAULT_MS = 6_000;
+const HEAL_MS_MAX = 240_000;
+const API = 0;
+const INI = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 5\n";
+
+const draw = drawsOf(SEED);
+const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+const names = Array.from({ length: JOBS }, (_, number) => `q-${number}`);
+const busy = names.slice(0, BUSY);
+const faults = [];
+/** The sequence of the last checkpoint of each job that was seen. */
+const checkpoints = new Map();
+const canPartition = spawnSync("iptables", ["--list"]).status === 0;
+
+const FAULTS = {
+  "kill of a FoundationDB process": async () => {
+    const index = drawnProcess();
+    await cluster.kill(index);
+    await pause(FAULT_MS);
+    cluster.start(index);
+  },
+  "kill of all FoundationDB processes": async () => {
+    for (let index = 0; index < cluster.count; index++) await cluster.kill(index);
+    await pause(FAULT_MS);
+    for (let index = 0; index < cluster.count; index++) cluster.start(index);
+  },
+  "pause of a FoundationDB process": async () => {
+    const index = drawnProcess();
+    cluster.signal(index, "SIGSTOP");
+    await pause(2 * FAULT_MS);
+    cluster.signal(index, "SIGCONT");
+  },
+  "other coordinators": async () => {
+    const first = drawnProcess();
+    const { addresses } = cluster;
+    const chosen = [0, 1, 2].map((step) => addresses[(first + step) % addresses.length]);
+    cluster.command(`coordinators ${chosen.join(" ")}`);
+  },
+  "kill of the API node": async () => nodes.signal(API, "SIGKILL"),
+  "kill of a replication node": async () => nodes.signal(drawnNode(), "SIGKILL"),
+  "kill of a replication node and a FoundationDB process": async () => {
+    const index = drawnProcess();
+    nodes.signal(drawnNode(), "SIGKILL");
+    await cluster.kill(index);
+    await pause(FAULT_MS);
+    cluster.start(index);
+  },
+  "partition of a FoundationDB process": async () => {
+    const port = String(cluster.port(drawnProcess()));
+    const rules = ["--dport", "--sport"].map((side) => [
+      ...["INPUT", "--in-interface", "lo", "--protocol", "tcp", side, port, "--jump", "DROP"],
+    ]);
+    try {
+      for (const rule of rules) spawnSync("iptables", ["--append", ...rule]);
+      await pause(2 * FAULT_MS);
+    } finally {
+      for (const rule of rules) spawnSync("iptables", ["--delete", ...rule]);
+    }
+  },
+};
+
+let cluster;
+let nodes;
+let ledger;
+let markCount = 0;
+const startMs = performance.now();
+try {
+  const machines = { processCount: 5, redundancy: "double", coordinatorCount: 3 };
+  cluster = await FoundationDbCluster.open(directory, machines);
+  const { cluster: described } = cluster.status();
+  const { redundancy_mode: redundancy, storage_engine: engine } = described.configuration;
+  const { version } = Object.values(described.processes)[0];
+  print(`FoundationDB ${version}, ${cluster.count} processes, ${redundancy}, ${engine}`);
+  writeFileSync(join(directory, "tandem.ini"), INI);
+  const flags = ["--config", join(directory, "tandem.ini"), "--store", "foundationdb"];
+  flags.push("--cluster-file", cluster.file);
+  const types = ["api_frontend", "replication", "replication"];
+  nodes = await Supervised.open(
+    directory,
+    types.map((type) => ({ flags, type })),
+  );
+  const url = nodes.url(API);
+  await setUp(url);
+  print(`${JOBS} jobs have copied a document after ${seconds(performance.now() - startMs)}`);
+  ledger = new Ledger(url, busy);
+  ledger.start();
+  const chosen = Object.keys(FAULTS).filter((name) => name.startsWith(NAME));
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const name of shuffled(chosen)) {
+      if (!name.startsWith("partition") || canPartition) await strike(url, round, name);
+    }
+  }
+  await ledger.stop();
+  await compareAll(url);
+  report();
+} finally {
+  await ledger?.stop();
+  await nodes?.hold();
+  await cluster?.close();
+  rmSync(directory, { recursive: true, force: true });
+}
+process.exit(faults.length === 0 ? 0 : 1);
+
+async function setUp(url) {
+  await inParallel(names, async (name) => {
+    await once(url, "PUT", `/${name}`);
+    await once(url, "PUT", `/${name}/first?new_edits=false`, { _rev: "1-a" });
+    const job = { source: name, target: `${name}-copy`, create_target: true, continuous: true };
+    await once(url, "PUT", `/_replicator/${name}`, job);
+  });
+  await inParallel(names, (name) => arrived(url, name, "first", Number.POSITIVE_INFINITY));
+}
+
+async function strike(url, round, name) {
+  const when = `${name}, round ${round}`;
+  const beganMs = performance.now();
+  const { refused, unanswered } = ledger.counts;
+  const { endCount } = nodes;
+  const isOver = { value: false };
+  const writing = touchOthers(url, isOver);
+  await FAULTS[name]();
+  const endedMs = performance.now();
+  isOver.value = true;
+  const touched = await writing;
+  // Written when the fault is over: when it arrives, its job runs again.
+  const marks = busy.map((database) => [database, `mark-${++markCount}`]);
+  await inParallel(marks, ([database, id]) => mark(url, database, id));
+  const answeredMs = performance.now();
+  const [busyMs, othersMs] = await Promise.all(
+    [marks, touched].map((written) => onceCopied(url, written, endedMs, when)),
+  );
+  await patiently(() => ledger.lookUp(when));
+  for (const database of busy) await lookAtCheckpoint(url, database, when);
+  await cluster.onceHealthy();
+  const { counts } = ledger;
+  print(
+    `${name}: lasted ${seconds(endedMs - beganMs)}; after it writes are acknowledged within ${seconds(answeredMs - endedMs)}, ` +
+      `busy jobs have copied all within ${seconds(busyMs)}, and others what ${touched.length} of them got meanwhile within ${seconds(othersMs)}; ` +
+      `${counts.refused - refused} answers 503, ${counts.unanswered - unanswered} requests without an answer, ` +
+      `${nodes.endCount - endCount} ends of nodes, ${faults.length + ledger.faults.length} wrong so far`,
+  );
+}
+
+/** How long after the end of the fault all of them are on their targets. */
+async function onceCopied(url, written, endedMs, when) {
+  await inParallel(written, async ([database, id]) => {
+    if (await arrived(url, database, id, endedMs + HEAL_MS_MAX)) return;
+    wrong(when, `${database}-copy lacks ${id}`);
+  });
+  return performance.now() - endedMs;
+}
+
+/** Documents for jobs that were at rest; which were acknowledged. */
+async function touchOthers(url, isOver) {
+  const touched = [];
+  for (let count = 0; count < TOUCHED; count++) {
+    if (isOver.value) break;
+    const database = names[BUSY + Math.floor(draw() * (JOBS - BUSY))];
+    const id = `mark-${++markCount}`;
+    await mark(url, database, id);
+    touched.push([database, id]);
+    await pause(FAULT_MS / TOUCHED);
+  }
+  return touched;
+}
+
+function mark(url, database, id) {
+  return once(url, "PUT", `/${database}/${id}?new_edits=false`, { _rev: "1-a" });
+}
+
+/** The request succeeds, if not now then soon; it may be sent again. */
+async function once(url, method, path, body) {
+  const untilMs = performance.now() + HEAL_MS_MAX;
+  let last;
+  for (;;) {
+    try {
+      last = await ask(url, method, path, body);
+      // It may have been done before its answer was lost.
+      if (last.status < 300 || last.status === 409 || last.status === 412) return;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > untilMs) throw new Error(`${method} ${path}: ${JSON.stringify(last)}`);
+    await pause(100);
+  }
+}
+
+/** Whether the document is on the target of the database's job in time. */
+async function arrived(url, database, id, untilMs) {
+  for (;;) {
+    const { status } = await ask(url, "GET", `/${database}-copy/${id}`).catch(() => ({}));
+    if (status === 200) return true;
+    if (performance.now() > untilMs) return false;
+    await pause(200);
+  }
+}
+
+async function lookAtCheckpoint(url, document, when) {
+  const { body } = await patiently(() =>
+    ask(url, "GET", `/_scheduler/docs/_replicator/${document}`),
+  );
+  const sequence = body.info?.checkpointed_source_seq ?? "0";
+  const place = Number.parseInt(sequence, 10);
+  const before = checkpoints.get(document) ?? 0;
+  if (place < before) wrong(when, `the checkpoint of ${document} went from ${before} to ${place}`);
+  checkpoints.set(document, Math.max(before, place));
+}
+
+async function compareAll(url) {
+  const id = `mark-${++markCount}`;
+  const beganMs = performance.now();
+  await inParallel(names, (name) => mark(url, name, id));
+  const untilMs = performance.now() + HEAL_MS_MAX;
+  await inParallel(names, async (name) => {
+    const lack = await lackOf({ url, database: name, copyUrl: url, copy: `${name}-copy`, untilMs });
+    if (lack !== undefined) wrong("at the end", `${name}-copy has ${lack} documents`);
+  });
+  print(`all ${JOBS} got a document and are equal after ${seconds(performance.now() - beganMs)}`);
+  await ledger.lookUp("at the end");
+}
+
+function wrong(when, what) {
+  faults.push(`${when}: ${what}`);
+}
+
+function report() {
+  faults.push(...ledger.faults);
+  const { refused, unanswered, looked } = ledger.counts;
+  print(
+    `seed ${SEED}: ${nodes.endCount} ends of nodes in ${seconds(performance.now() - startMs)}; ${ledger.writeCount} writes to ` +
+      `${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503\n` +
+      `${faults.length} wrong`,
+  );
+  for (const fault of faults.slice(0, 30)) print(`  ${fault}`);
+}
+
+function drawnProcess() {
+  return Math.floor(draw() * cluster.count);
+}
+
+function drawnNode() {
+  return 1 + Math.floor(draw() * (nodes.count - 1));
+}
+
+function shuffled(list) {
+  const rest = [...list];
+  return list.map(() => rest.splice(Math.floor(draw() * rest.length), 1)[0]);
+}

@@ -1,0 +1,132 @@
+/**
+ * What do many nodes with many jobs ask of a FoundationDB cluster? A rule copies the databases of the store into others; one node has
+ * the API, and all of them run jobs.
+ *
+ *   npm run build && FOUNDATIONDB_BIN=… node bench/nodes/cluster-load.mjs [NODES] [JOBS] [BUSY_SECONDS] [WRITES_A_SECOND]
+ *
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has to be installed, and to find its
+ * library. One process of FoundationDB, on the `ssd` engine. While databases are made, while their jobs copy one document each and
+ * park, while nothing happens, and while documents are written to random databases: FoundationDB's own counts of transactions, of
+ * conflicts, and of what was read and written, a second and for each thing that was done; and the processor time of FoundationDB and of
+ * the nodes. Exit code 1 when a document is missing.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import { FoundationDbCluster } from "../load/foundationdb-cluster.mjs";
+import { ask, drawsOf, endProcess, openProcess } from "../load/node-process.mjs";
+import { Arrivals, inParallel } from "./arrivals.mjs";
+import { onceParked, print, processorSec, quantilesText, seconds } from "./measures.mjs";
+
+const [NODES = 20, JOBS = 10_000, BUSY_SEC = 60, WRITES_PER_SEC = 20] = process.argv
+  .slice(2)
+  .map(Number);
+const QUIET_SEC = 60;
+/** FoundationDB's counters follow what happened within seconds. */
+const COUNTED_MS = 6_000;
+
+const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+const names = Array.from({ length: JOBS }, (_, number) => `q-${number}`);
+const nodes = [];
+let missing = 0;
+let cluster;
+try {
+  cluster = await FoundationDbCluster.open(directory, { processCount: 1, redundancy: "single" });
+  const flags = ["--store", "foundationdb", "--cluster-file", cluster.file];
+  nodes.push(await openProcess(directory, { flags }));
+  for (let number = 1; number < NODES; number++) {
+    nodes.push(await openProcess(directory, { flags, type: "replication" }));
+  }
+  const [{ url }] = nodes;
+  await measured("databases made", JOBS, () =>
+    inParallel(names, async (name) => {
+      await must(url, "PUT", `/${name}`);
+      await must(url, "PUT", `/${name}/first`, {});
+    }),
+  );
+  await measured("jobs accepted, run and parked", JOBS, async () => {
+    const rule = { source: "local", target: "copy-of-{db}", databases: ["q-*"] };
+    await must(url, "PUT", "/_tandem/rules/all", rule);
+    await onceParked(nodes[0], JOBS);
+  });
+  await measured(`seconds of quiet, ${NODES} nodes`, QUIET_SEC, () => pause(QUIET_SEC * 1000));
+  const times = [];
+  await measured("documents that arrived", BUSY_SEC * WRITES_PER_SEC, async () => {
+    times.push(...(await write(url)));
+  });
+  print(`${WRITES_PER_SEC} writes a second: ${quantilesText(times)}; ${missing} missing`);
+} finally {
+  await Promise.all(nodes.map((node) => endProcess(node, "SIGKILL")));
+  await cluster?.close();
+  rmSync(directory, { recursive: true, force: true });
+}
+process.exit(missing === 0 ? 0 : 1);
+
+/** Writes at a steady rate; how long each document took to its target. */
+async function write(url) {
+  const draw = drawsOf(1);
+  const arrivals = await Arrivals.open(url);
+  const waiting = [];
+  const startMs = performance.now();
+  for (let count = 0; count < BUSY_SEC * WRITES_PER_SEC; count++) {
+    await pause(startMs + (count / WRITES_PER_SEC) * 1000 - performance.now());
+    waiting.push(copied(url, arrivals, names[Math.floor(draw() * JOBS)], `doc-${count}`));
+  }
+  const late = Symbol("late");
+  const times = await Promise.all(
+    waiting.map((one) => Promise.race([one, pause(60_000, late, { ref: false })])),
+  );
+  missing = times.filter((time) => time === late).length;
+  await arrivals.close();
+  return times.filter((time) => time !== late);
+}
+
+async function copied(url, arrivals, name, id) {
+  const arrival = arrivals.of(`copy-of-${name}`, id);
+  await must(url, "PUT", `/${name}/${id}`, {});
+  const writtenMs = performance.now();
+  return (await arrival) - writtenMs;
+}
+
+/** Does the work, and prints what it asked of FoundationDB. `count`: how many things are done. */
+async function measured(what, count, work) {
+  const before = counted();
+  const startMs = performance.now();
+  await work();
+  const tookMs = performance.now() - startMs;
+  await pause(COUNTED_MS);
+  const after = counted();
+  print(`${count} ${what}: ${seconds(tookMs)}, ${rate(count, tookMs)} a second`);
+  for (const [name, value] of Object.entries(after)) {
+    const difference = value - before[name];
+    print(
+      `  ${name}: ${rate(difference, tookMs)} a second, ${(difference / count).toFixed(2)} each`,
+    );
+  }
+}
+
+function rate(count, ms) {
+  return ((count * 1000) / ms).toFixed(1);
+}
+
+function counted() {
+  const { transactions, operations, bytes, keys } = cluster.status().cluster.workload;
+  return {
+    "transactions committed": transactions.committed.counter,
+    conflicts: transactions.conflicted.counter,
+    "read versions": transactions.started.counter,
+    reads: operations.reads.counter,
+    "keys read": keys.read.counter,
+    writes: operations.writes.counter,
+    "bytes written": bytes.written.counter,
+    "processor seconds of FoundationDB": cluster.processorSec(),
+    "processor seconds of nodes": nodes.reduce((sum, node) => sum + processorSec(node), 0),
+  };
+}
+
+async function must(url, method, path, body) {
+  const { status, body: answer } = await ask(url, method, path, body);
+  if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`);
+}
