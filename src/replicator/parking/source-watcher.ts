@@ -3,7 +3,7 @@
  * changed. It is a job of the queue itself (`SOURCE_WATCH_TYPE`): one node runs it, and another one when that dies.
  *
  * No change is missed: a watcher that begins, and one that has lost the feed, compares where all databases are with where they were
- * when their jobs parked, and follows the feed meanwhile from where it ended before. Jobs that park later are compared then. Where
+ * when their jobs parked, and follows the feed meanwhile from where it ended before. Jobs that park later are compared as they do. Where
  * the server has no feed for us, comparisons go round and round, at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
