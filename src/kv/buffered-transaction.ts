@@ -82,6 +82,10 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     return this;
   }
 
+  get hasWrites(): boolean {
+    return !this.#buffer.isEmpty || this.#writes.length > 0;
+  }
+
   get snapshot(): ReadTransaction {
     this.#snapshotReads ??= new SnapshotReads(this);
     return this.#snapshotReads;
@@ -282,7 +286,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     this.#assertOpen();
     const readVersion = this.#view?.snapshot.version;
     try {
-      if (this.#buffer.isEmpty && this.#writes.length === 0) {
+      if (!this.hasWrites) {
         this.#armWatches(() => readVersion);
         return { versionstamp: undefined };
       }

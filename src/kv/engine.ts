@@ -13,6 +13,8 @@ export interface EngineTransaction {
   readonly transaction: Transaction;
   /** What `afterCommit` registered, in order. The store runs them, not the engine. */
   readonly effects: readonly CommitEffect[];
+  /** Whether a commit changes the store. One that does not has no fate that could be unknown. */
+  readonly hasWrites: boolean;
   /** Commits; rejects with KV_CONFLICT, KV_TOO_OLD, KV_TOO_LARGE, KV_UNKNOWN_COMMIT, …. Ends the attempt either way. */
   commit(): Promise<Commit>;
   /** Ends the attempt without a commit: nothing is written, and reads reject from now on. Does nothing after a commit. */

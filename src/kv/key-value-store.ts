@@ -19,8 +19,9 @@ export interface ReadOptions {
 
 export interface TransactOptions extends ReadOptions {
   /**
-   * What follows when a commit's fate is unknown. "throw" (default): the caller gets KV_UNKNOWN_COMMIT. "retry": the body is
-   * idempotent and runs again. "check": an id is written with the body and looked up, so that it is applied once.
+   * What follows when a commit's fate is unknown. "check" (default): an id is written with the body and looked up, so that the body is
+   * applied once. "retry": the body is idempotent and runs again. "throw": the caller gets KV_UNKNOWN_COMMIT, as with "check" when
+   * the id cannot be looked up.
    */
   readonly whenUnknown?: "throw" | "retry" | "check" | undefined;
 }
@@ -178,14 +179,19 @@ export class KeyValueStore {
     options: TransactOptions,
     run: Run,
   ): Promise<T> {
-    const id = options.whenUnknown === "check" ? this.#transactionIds.draw() : undefined;
+    const { whenUnknown = "check" } = options;
+    let id: Uint8Array | undefined;
     for (let attempt = 0; ; attempt++) {
       const engineTransaction = run.begin(this.#engine, attempt);
-      let result: { readonly value: T } | undefined;
+      let done: { readonly value: T; readonly hasWrites: boolean } | undefined;
       try {
         const value = await body(engineTransaction.transaction);
-        if (id !== undefined) this.#transactionIds.write(engineTransaction.transaction, id);
-        result = { value };
+        const { hasWrites } = engineTransaction;
+        if (hasWrites && whenUnknown === "check") {
+          id ??= this.#transactionIds.draw();
+          this.#transactionIds.write(engineTransaction.transaction, id);
+        }
+        done = { value, hasWrites };
         run.commit = engineTransaction.commit();
         const commit = await run.commit;
         if (id !== undefined) this.#transactionIds.settle(id);
@@ -193,15 +199,17 @@ export class KeyValueStore {
       } catch (error) {
         engineTransaction.cancel();
         run.commit = undefined;
-        if (errorCode(error) !== "KV_UNKNOWN_COMMIT" || result === undefined) {
+        if (errorCode(error) !== "KV_UNKNOWN_COMMIT" || done === undefined) {
           await this.#prepareRetry(error, attempt, options, run);
           continue;
         }
-        if (options.whenUnknown !== "retry" && id === undefined) throw error;
+        if (done.hasWrites && whenUnknown === "throw") throw error;
         await this.#pause(error, attempt, options, run);
-        const commit = id === undefined ? undefined : await this.#findCommit(id, run);
-        if (commit !== undefined)
-          return runEffects(engineTransaction.effects, commit, result.value);
+        if (!done.hasWrites || id === undefined) continue;
+        const commit = await this.#findCommit(id, run).catch(() => {
+          throw error;
+        });
+        if (commit !== undefined) return runEffects(engineTransaction.effects, commit, done.value);
       }
     }
   }

@@ -37,6 +37,9 @@ export class SubspaceEngine implements Engine {
     return {
       transaction: new PrefixedTransaction(inner.transaction, this.#bounds),
       effects: inner.effects,
+      get hasWrites() {
+        return inner.hasWrites;
+      },
       commit: () => inner.commit(),
       cancel: () => inner.cancel(),
     };

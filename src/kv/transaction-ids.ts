@@ -1,6 +1,6 @@
 /**
  * Ids that are written with a transaction, so that a later one can see whether it was committed
- * (`whenUnknown: "check"`). The next such transaction clears the id of a transaction that has been settled. Ids that a
+ * (`whenUnknown: "check"`, the default). The next such transaction clears the id of a transaction that has been settled. Ids that a
  * crash leaves behind are cleared after a day.
  *
  *   0xfe "id" (writtenAtMs, id) = versionstamp of the commit
@@ -26,7 +26,7 @@ export const KV_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '0xfe "id" (writtenAtMs, id)',
     value: "versionstamp of the commit, 12 bytes",
-    note: 'only of transactions with `whenUnknown: "check"`; cleared by the next one, at the latest after a day',
+    note: "of transactions that are not idempotent; cleared by the next one, at the latest after a day",
   },
 ];
 

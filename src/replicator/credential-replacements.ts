@@ -90,29 +90,26 @@ export class CredentialReplacements {
     decider: Decider,
   ): Promise<ReplacementOutcome> {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
-    return this.#parts.kv.transact(
-      async (tx) => {
-        const { jobs } = this.#parts;
-        // A job of the first format has no request of its own yet.
-        await jobs.renewRequest(tx, name, splitJobData);
-        const job = await jobs.get(tx, name);
-        if (job === undefined || !isReadable(job)) return "unmatched";
-        const data = decodeJob(job);
-        const { replication } = data;
-        if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
-        const sides = sidesOf(replacement, replication);
-        const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
-        if (!isWritten) return "refused";
-        const changed = sides.map((side) => [
-          side,
-          withAuth(side, replication[side] as HttpAddress, replacement.auth),
-        ]);
-        const after: Replication = { ...replication, ...Object.fromEntries(changed) };
-        await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
-        return "replaced";
-      },
-      { whenUnknown: "check" },
-    );
+    return this.#parts.kv.transact(async (tx) => {
+      const { jobs } = this.#parts;
+      // A job of the first format has no request of its own yet.
+      await jobs.renewRequest(tx, name, splitJobData);
+      const job = await jobs.get(tx, name);
+      if (job === undefined || !isReadable(job)) return "unmatched";
+      const data = decodeJob(job);
+      const { replication } = data;
+      if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
+      const sides = sidesOf(replacement, replication);
+      const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
+      if (!isWritten) return "refused";
+      const changed = sides.map((side) => [
+        side,
+        withAuth(side, replication[side] as HttpAddress, replacement.auth),
+      ]);
+      const after: Replication = { ...replication, ...Object.fromEntries(changed) };
+      await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
+      return "replaced";
+    });
   }
 
   /**

@@ -87,17 +87,14 @@ export class JobCommands {
 
   async #command(jobId: string, command: Command): Promise<CommandOutcome> {
     const { kv, jobs, controls } = this.#parts;
-    return kv.transact(
-      async (tx) => {
-        const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
-        if (job === undefined) return "missing";
-        const control = await controls.get(tx, jobId);
-        const phase = phaseOf(job, decodeJob(job));
-        const step = decideWish(WISHES[command.action], phase, control.isPaused);
-        return this.#carryOut(tx, step, job, { control, command });
-      },
-      { whenUnknown: "check" },
-    );
+    return kv.transact(async (tx) => {
+      const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
+      if (job === undefined) return "missing";
+      const control = await controls.get(tx, jobId);
+      const phase = phaseOf(job, decodeJob(job));
+      const step = decideWish(WISHES[command.action], phase, control.isPaused);
+      return this.#carryOut(tx, step, job, { control, command });
+    });
   }
 
   async #carryOut(

@@ -3,8 +3,9 @@ import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";
 import { JobKeys } from "../../src/jobs/job-keys.ts";
-import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
+import { MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
 import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts";
+import { PlainStore } from "../support/kv/plain-store.ts";
 
 const TYPE = "test";
 const JOB = { type: TYPE, id: "j" };
@@ -12,14 +13,14 @@ const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const LARGE = { ids: Array.from({ length: 20_000 }, (_, number) => `document-${number}`) };
 const runtime = createSystemRuntime();
 
-let kv: KeyValueStore;
+let kv: PlainStore;
 let jobs: Jobs;
 let counts: KeyCounts;
 
 beforeEach(async () => {
   const counting = countingEngine(new MemoryEngine({ runtime }));
   counts = counting.counts;
-  kv = new KeyValueStore({ runtime, engine: counting.engine });
+  kv = new PlainStore({ runtime, engine: counting.engine });
   jobs = new Jobs(runtime, SUBSPACE);
   await kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, 60));
   return () => kv.close();

@@ -26,13 +26,10 @@ test.each(SEEDS)(
     await Promise.all(
       kvs.map(async (kv, node) => {
         for (const round of rounds) {
-          await kv.transact(
-            async (tx) => {
-              put(tx, "count", String(Number((await read(tx, "count")) ?? "0") + 1));
-              put(tx, `${node}/${round}`, "done");
-            },
-            { whenUnknown: "check" },
-          );
+          await kv.transact(async (tx) => {
+            put(tx, "count", String(Number((await read(tx, "count")) ?? "0") + 1));
+            put(tx, `${node}/${round}`, "done");
+          });
         }
       }),
     );
@@ -47,7 +44,7 @@ test("without them an unknown commit reaches the caller, and the store tells wha
   const fates = { committed: 0, unknown: 0 };
   for (let round = 0; round < 60; round++) {
     await kv
-      .transact(async (tx) => tx.add(new Uint8Array([1]), 1n))
+      .transact(async (tx) => tx.add(new Uint8Array([1]), 1n), { whenUnknown: "throw" })
       .then(
         () => fates.committed++,
         (error) => {
@@ -66,7 +63,7 @@ test("transaction ids do not pile up", async () => {
   const { kvs } = openNodes(31, FAULTS);
   const [kv] = kvs as [KeyValueStore];
   for (let round = 0; round < 100; round++) {
-    await kv.transact(async (tx) => put(tx, "a", String(round)), { whenUnknown: "check" });
+    await kv.transact(async (tx) => put(tx, "a", String(round)));
   }
   const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
   const page = await kv.read((tx) => tx.getRangePage(ids));
@@ -80,9 +77,7 @@ test("transactions under way at once clear different ids of settled ones", async
   for (let round = 0; round < 5; round++) {
     const numbers = Array.from({ length: atOnce }, (_, number) => number);
     await Promise.all(
-      numbers.map((number) =>
-        kv.transact(async (tx) => put(tx, `a${number}`, String(round)), { whenUnknown: "check" }),
-      ),
+      numbers.map((number) => kv.transact(async (tx) => put(tx, `a${number}`, String(round)))),
     );
   }
   const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };

@@ -15,24 +15,25 @@ import {
 } from "../../src/host/index.ts";
 import {
   type KeyValue,
-  KeyValueStore,
+  type KeyValueStore,
   MemoryEngine,
   Subspace,
   SubspaceEngine,
   Versionstamp,
 } from "../../src/kv/index.ts";
 import { bytes, clearAll, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { PlainStore } from "../support/kv/plain-store.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 const runtime = createSystemRuntime();
 const clusterFile = process.env.FDB_CLUSTER_FILE;
 
 async function openLmdb(directory: string): Promise<KeyValueStore> {
-  return new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  return new PlainStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
 }
 
 function openMemory(): KeyValueStore {
-  return new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  return new PlainStore({ runtime, engine: new MemoryEngine({ runtime }) });
 }
 
 /** Several pages of rows of all lengths, each transaction with a row whose key ends with its versionstamp. */
@@ -215,7 +216,7 @@ test.skipIf(clusterFile === undefined)(
     await withDirectory(async (directory) => {
       const engine = await openFoundationDbEngine({ runtime, clusterFile });
       const { prefix } = Subspace.fromTuple(["tandem test", process.pid, Date.now()]);
-      const cluster = new KeyValueStore({ runtime, engine: new SubspaceEngine(engine, prefix) });
+      const cluster = new PlainStore({ runtime, engine: new SubspaceEngine(engine, prefix) });
       const source = await openLmdb(join(directory, "old"));
       await fill(source);
       await copy(source, new ClusterCopyTarget(cluster));

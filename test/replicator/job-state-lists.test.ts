@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type JobName, Jobs } from "../../src/jobs/index.ts";
-import { KeyValueStore, MemoryEngine, type Transaction } from "../../src/kv/index.ts";
+import { MemoryEngine, type Transaction } from "../../src/kv/index.ts";
 import {
   NEVER_SEC,
   parseReplication,
@@ -13,6 +13,7 @@ import { jobOutcome, newJobData } from "../../src/replicator/jobs/job-data.ts";
 import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-data-record.ts";
 import { composeNode, JOBS_SUBSPACE } from "../support/compose-node.ts";
 import { countingEngine } from "../support/kv/counting-engine.ts";
+import { PlainStore } from "../support/kv/plain-store.ts";
 
 const FAILURE = { error: "error", reason: "refused" };
 const OUTCOMES = ["pending", "crashing", "completed", "failed"] as const;
@@ -29,7 +30,7 @@ afterEach(() => node.kv.close());
 function open() {
   const runtime = createSystemRuntime();
   const { engine, counts } = countingEngine(new MemoryEngine({ runtime }));
-  const kv = new KeyValueStore({ runtime, engine });
+  const kv = new PlainStore({ runtime, engine });
   return { ...composeNode({ runtime, kv }), runtime, kv, counts };
 }
 

@@ -4,7 +4,12 @@ import { errorCode, type Runtime, Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
-import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
+import {
+  KeyValueStore,
+  MemoryEngine,
+  type MemoryFaults,
+  MemoryStorage,
+} from "../../src/kv/index.ts";
 import type { ReplicatorConfig } from "../../src/replicator/index.ts";
 import { composeNode } from "./compose-node.ts";
 
@@ -14,6 +19,7 @@ export async function openNode({
   storage = new MemoryStorage(),
   config = {},
   failuresMax,
+  faults,
   runtimeOver = (system) => system,
   fetch,
 }: {
@@ -21,6 +27,8 @@ export async function openNode({
   readonly config?: Partial<ReplicatorConfig>;
   /** The longest list of failures. */
   readonly failuresMax?: number;
+  /** What its store does wrong. */
+  readonly faults?: MemoryFaults;
   /** The world as the node shall see it, made of the machine's. */
   readonly runtimeOver?: (system: Runtime) => Runtime;
   readonly fetch?: Fetch;
@@ -34,7 +42,7 @@ export async function openNode({
     },
   });
   const runtime = runtimeOver(system);
-  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage, faults }) });
   const {
     endpoints,
     jobs,

@@ -40,12 +40,12 @@ export function readDatabase<T>(
   );
 }
 
-/** `whenUnknown` as in `KeyValueStore.transact`; by default a body is applied once, whatever becomes of its commit. */
+/** `whenUnknown` as in `KeyValueStore.transact`. */
 export function writeDatabase<T>(
   { kv, databases }: Store,
   call: Call,
   body: (tx: Transaction, database: Database) => Promise<T>,
-  { whenUnknown = "check" }: Pick<TransactOptions, "whenUnknown"> = {},
+  { whenUnknown }: Pick<TransactOptions, "whenUnknown"> = {},
 ): Promise<T> {
   const name = existingDatabaseName(call);
   return kv.transact(async (tx) => body(tx, await databases.open(tx, name)), {

@@ -113,7 +113,7 @@ async function transactEdits(
   const name = existingDatabaseName(call);
   const options = {
     signal: call.request.signal,
-    whenUnknown: isRepeatable ? "retry" : "check",
+    whenUnknown: isRepeatable ? "retry" : undefined,
   } as const;
   const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {

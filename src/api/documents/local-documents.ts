@@ -57,7 +57,7 @@ export async function writeLocal(
       wire.deleted
         ? database.deleteLocal(tx, id, parent)
         : database.writeLocal(tx, { id, parent, body: wire.body }),
-    { whenUnknown: wire.deleted ? "check" : "retry" },
+    wire.deleted ? {} : { whenUnknown: "retry" },
   );
   if (outcome.kind !== "written") throw notFound("missing");
   const { revision } = outcome;

@@ -169,7 +169,7 @@ export class FoundationDbTransaction
   readonly effects: CommitEffect[] = [];
   readonly #transaction: FdbTransaction;
   #state: State = "open";
-  #hasWrites = false;
+  hasWrites = false;
   #userVersion = 0;
 
   constructor(transaction: FdbTransaction, monitor: FoundationDbMonitor) {
@@ -285,13 +285,13 @@ export class FoundationDbTransaction
     this.#state = "committing";
     try {
       // Asked for before the commit, as the client demands.
-      const stamp = this.#hasWrites ? this.#transaction.getVersionstamp() : undefined;
+      const stamp = this.hasWrites ? this.#transaction.getVersionstamp() : undefined;
       await this.monitor.observe(this.#transaction.rawCommit());
       this.#state = "committed";
       return { versionstamp: stamp && versionstampOf(await stamp.promise) };
     } catch (error) {
       this.#state = "ended";
-      throw fdbError(error, true);
+      throw fdbError(error, this.hasWrites);
     }
   }
 
@@ -312,7 +312,7 @@ export class FoundationDbTransaction
 
   #write(write: (transaction: FdbTransaction) => void): void {
     this.#assertOpen();
-    this.#hasWrites = true;
+    this.hasWrites = true;
     write(this.#transaction);
   }
 

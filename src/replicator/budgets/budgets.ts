@@ -62,22 +62,19 @@ export class Budgets {
   /** Sets a budget for all nodes, or removes it (undefined). True when there was one. */
   async set(name: string, budget: Budget | undefined): Promise<boolean> {
     const parsed = parseBudgetName(name);
-    return this.#kv.transact(
-      async (tx) => {
-        const key = this.#keys.budget(parsed);
-        const existed = (await tx.get(key)) !== undefined;
-        if (!existed && budget !== undefined) {
-          if ((await this.#readAll(tx)).size >= BUDGETS_MAX) throw new TooManyBudgetsError();
-        }
-        if (budget === undefined) tx.clear(key);
-        else tx.set(key, encodeBudget(budget));
-        // What was reserved at the former rate would hold up what comes now.
-        tx.clearRange(this.#keys.budgetReservations(parsed));
-        tx.add(this.#keys.budgetsChanged(), 1n);
-        return existed;
-      },
-      { whenUnknown: "check" },
-    );
+    return this.#kv.transact(async (tx) => {
+      const key = this.#keys.budget(parsed);
+      const existed = (await tx.get(key)) !== undefined;
+      if (!existed && budget !== undefined) {
+        if ((await this.#readAll(tx)).size >= BUDGETS_MAX) throw new TooManyBudgetsError();
+      }
+      if (budget === undefined) tx.clear(key);
+      else tx.set(key, encodeBudget(budget));
+      // What was reserved at the former rate would hold up what comes now.
+      tx.clearRange(this.#keys.budgetReservations(parsed));
+      tx.add(this.#keys.budgetsChanged(), 1n);
+      return existed;
+    });
   }
 
   /** Follows the changes until aborted. Before the first look nothing is limited. */

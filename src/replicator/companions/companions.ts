@@ -139,6 +139,7 @@ export async function showLife(
   while (!signal.aborted) {
     const pauseMs = (config.activityTimeoutSec * 1000) / SIGNS_PER_TIMEOUT;
     await runtime.clock.sleep(pauseMs, signal).catch(() => {});
-    if (!signal.aborted) await kv.transact((tx) => jobs.update(tx, held));
+    if (signal.aborted) return;
+    await kv.transact((tx) => jobs.update(tx, held), { whenUnknown: "retry" });
   }
 }

@@ -134,13 +134,10 @@ export class StoredRunFailures implements RunFailures {
   ): Promise<void> {
     const { runtime, kv, lists, baseId, verify } = this.#parts;
     const nowMs = runtime.clock.nowMs();
-    await kv.transact(
-      async (tx) => {
-        await verify(tx);
-        await lists.change(tx, baseId, { failed, arrived, nowMs });
-      },
-      { whenUnknown: "check" },
-    );
+    await kv.transact(async (tx) => {
+      await verify(tx);
+      await lists.change(tx, baseId, { failed, arrived, nowMs });
+    });
   }
 }
 

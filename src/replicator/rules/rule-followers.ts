@@ -112,7 +112,9 @@ export class RuleFollowers implements CompanionWork {
 
   async #store(held: HeldJob, progress: RuleProgress): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
-    await kv.transact((tx) => jobs.update(tx, held, encodeRuleProgress(progress)));
+    await kv.transact((tx) => jobs.update(tx, held, encodeRuleProgress(progress)), {
+      whenUnknown: "retry",
+    });
     runtime.trace.event("replication.rule-listed", { rule: held.id });
   }
 

@@ -120,24 +120,21 @@ export class Rules {
   /** Makes the rule, or changes it. Its jobs follow later. Throws as `check`, and when there are too many rules. */
   async put(name: string, members: Members, owner: JobOwner): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
-    return kv.transact(
-      async (tx): Promise<PutOutcome> => {
-        const stored = await store.get(tx, name);
-        const { whole, rule } = this.#checked(name, members, stored?.content?.members);
-        const isSame = JSON.stringify(stored?.content?.members) === JSON.stringify(whole);
-        if (stored !== undefined && isSame) return "same";
-        if (stored === undefined) {
-          const all = await store.page(tx.snapshot, { after: undefined, limit: RULES_MAX });
-          if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
-        }
-        await this.#write(tx, name, stored, whole, owner);
-        await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), rule.concurrency);
-        const { userName } = owner;
-        tx.afterCommit(() => runtime.trace.event("replication.rule-put", { rule: name, userName }));
-        return stored === undefined ? "created" : "changed";
-      },
-      { whenUnknown: "check" },
-    );
+    return kv.transact(async (tx): Promise<PutOutcome> => {
+      const stored = await store.get(tx, name);
+      const { whole, rule } = this.#checked(name, members, stored?.content?.members);
+      const isSame = JSON.stringify(stored?.content?.members) === JSON.stringify(whole);
+      if (stored !== undefined && isSame) return "same";
+      if (stored === undefined) {
+        const all = await store.page(tx.snapshot, { after: undefined, limit: RULES_MAX });
+        if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
+      }
+      await this.#write(tx, name, stored, whole, owner);
+      await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), rule.concurrency);
+      const { userName } = owner;
+      tx.afterCommit(() => runtime.trace.event("replication.rule-put", { rule: name, userName }));
+      return stored === undefined ? "created" : "changed";
+    });
   }
 
   /**
@@ -149,18 +146,15 @@ export class Rules {
     change: (members: Members, sample: Replication) => Members | undefined,
   ): Promise<boolean> {
     const { kv, ruleStore: store, config } = this.#parts;
-    return kv.transact(
-      async (tx) => {
-        const stored = await store.get(tx, name);
-        if (stored?.content === undefined) return false;
-        const { members, owner } = stored.content;
-        const changed = change(members, sampleReplication(parseRule(members, config), config));
-        if (changed === undefined) return false;
-        await this.#write(tx, name, stored, this.#checked(name, changed, members).whole, owner);
-        return true;
-      },
-      { whenUnknown: "check" },
-    );
+    return kv.transact(async (tx) => {
+      const stored = await store.get(tx, name);
+      if (stored?.content === undefined) return false;
+      const { members, owner } = stored.content;
+      const changed = change(members, sampleReplication(parseRule(members, config), config));
+      if (changed === undefined) return false;
+      await this.#write(tx, name, stored, this.#checked(name, changed, members).whole, owner);
+      return true;
+    });
   }
 
   /** Stores the rule, as another generation of the one that is there, and has it followed anew. */
@@ -185,21 +179,18 @@ export class Rules {
   /** Removes the rule; its jobs are cancelled after that, in pages. False when there is none. */
   async remove(name: string, { userName }: JobOwner): Promise<boolean> {
     const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
-    return kv.transact(
-      async (tx) => {
-        const stored = await store.get(tx, name);
-        if (stored === undefined) return false;
-        store.remove(tx, name, stored);
-        await jobs.remove(tx, { type: RULE_TYPE, id: name });
-        await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), undefined);
-        removedDatabases.mark(tx, stored.uuid);
-        tx.afterCommit(() =>
-          runtime.trace.event("replication.rule-removed", { rule: name, userName }),
-        );
-        return true;
-      },
-      { whenUnknown: "check" },
-    );
+    return kv.transact(async (tx) => {
+      const stored = await store.get(tx, name);
+      if (stored === undefined) return false;
+      store.remove(tx, name, stored);
+      await jobs.remove(tx, { type: RULE_TYPE, id: name });
+      await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), undefined);
+      removedDatabases.mark(tx, stored.uuid);
+      tx.afterCommit(() =>
+        runtime.trace.event("replication.rule-removed", { rule: name, userName }),
+      );
+      return true;
+    });
   }
 
   /** Seals all rules with the key that seals now; how many were sealed otherwise. */

@@ -322,7 +322,9 @@ export class HeldReplication {
     const stored = this.#data;
     const backlog = this.#backlogNews();
     const begins = this.#isBeginningUnwritten;
-    const timeoutSec = await kv.transact(async (tx) => {
+    // A beginning is noted once, figures can be stored twice.
+    const whenUnknown = begins ? "check" : "retry";
+    const store = async (tx: Transaction): Promise<number | undefined> => {
       await this.#write(tx, stored);
       if (begins) {
         events.noteRun(tx, this.held.id, [{ type: "started" }]);
@@ -332,8 +334,8 @@ export class HeldReplication {
       if (endsRestart) await this.#endRestart(tx);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       return jobs.getTypeTimeout(tx, this.held.type);
-    });
-    this.#learnTimeout(timeoutSec);
+    };
+    this.#learnTimeout(await kv.transact(store, { whenUnknown }));
     this.#noteStored(stored);
     if (begins) {
       this.#isBeginningUnwritten = false;

@@ -269,9 +269,7 @@ export class Scheduler {
   async #sendBill(): Promise<void> {
     const bill = this.#running.meter.takeBill();
     if (bill.size === 0) return;
-    await this.#kv.transact((tx) => this.#jobs.groups.charge(tx, REPLICATION_JOB_TYPE, bill), {
-      whenUnknown: "check",
-    });
+    await this.#kv.transact((tx) => this.#jobs.groups.charge(tx, REPLICATION_JOB_TYPE, bill));
   }
 
   get #room(): number {

@@ -8,10 +8,11 @@ import {
   FIRST_KEY,
   type Key,
   type KeyValue,
-  KeyValueStore,
+  type KeyValueStore,
   type ReadTransaction,
   type Transaction,
 } from "../../../src/kv/index.ts";
+import { PlainStore } from "../../support/kv/plain-store.ts";
 
 export interface KvImplementation {
   readonly name: string;
@@ -42,8 +43,8 @@ export interface Fixture extends OpenedEngines {
 export async function openFixture(implementation: KvImplementation): Promise<Fixture> {
   const opened = await implementation.open();
   const { runtime, engine, peer } = opened;
-  const kv = new KeyValueStore({ runtime, engine });
-  const peerKv = peer === engine ? kv : new KeyValueStore({ runtime, engine: peer });
+  const kv = new PlainStore({ runtime, engine });
+  const peerKv = peer === engine ? kv : new PlainStore({ runtime, engine: peer });
   return { ...opened, kv, peerKv };
 }
 

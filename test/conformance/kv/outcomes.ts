@@ -1,6 +1,11 @@
 /** How calls end: retries and their limits, signals, timeouts, unknown commits, effects, and the close. */
 import { expect, test } from "vitest";
-import { KeyValueStore, type Transaction } from "../../../src/kv/index.ts";
+import {
+  type Engine,
+  KeyValueError,
+  KeyValueStore,
+  type Transaction,
+} from "../../../src/kv/index.ts";
 import { type Fate, unknownCommits } from "../../support/faults/unknown-commits.ts";
 import { bytes, type Fixture, gate, put, read } from "./fixture.ts";
 
@@ -131,10 +136,10 @@ export function outcomeTests(fixture: () => Fixture): void {
     });
   const count = (): Promise<string | undefined> => fixture().kv.read((tx) => read(tx, "count"));
 
-  test("an unknown commit is the caller's to judge, and is not repeated", async () => {
+  test("an unknown commit is the caller's to judge who asks for that, and is not repeated", async () => {
     for (const fate of ["carried out", "lost"] as const) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
-      const call = withFates(fate).transact(increment);
+      const call = withFates(fate).transact(increment, { whenUnknown: "throw" });
       await expect(call).rejects.toMatchObject({ code: "KV_UNKNOWN_COMMIT" });
       expect(await count()).toBe(fate === "lost" ? "0" : "1");
     }
@@ -149,16 +154,45 @@ export function outcomeTests(fixture: () => Fixture): void {
     ] satisfies Fate[][]) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
       const effects: unknown[] = [];
-      await withFates(...fates).transact(
-        async (tx) => {
-          await increment(tx);
-          tx.afterCommit(({ versionstamp }) => effects.push(versionstamp?.complete));
-        },
-        { whenUnknown: "check" },
-      );
+      await withFates(...fates).transact(async (tx) => {
+        await increment(tx);
+        tx.afterCommit(({ versionstamp }) => effects.push(versionstamp?.complete));
+      });
       expect(await count(), fates.join()).toBe("1");
       expect(effects).toEqual([true]);
     }
+  });
+
+  test("a body that wrote nothing runs again, and writes no id", async () => {
+    const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
+    const idCount = async (): Promise<number> =>
+      (await fixture().kv.read((tx) => tx.getRangePage(ids))).entries.length;
+    await fixture().kv.transact(async (tx) => put(tx, "count", "3"), { whenUnknown: "retry" });
+    const before = await idCount();
+    let attemptCount = 0;
+    const value = await withFates("carried out").transact(async (tx) => {
+      attemptCount++;
+      return read(tx, "count");
+    });
+    expect(value).toBe("3");
+    expect(attemptCount).toBeGreaterThan(1);
+    expect(await idCount()).toBe(before);
+  });
+
+  test("where the id cannot be looked up, the fate stays unknown", async () => {
+    const fates: Fate[] = ["carried out"];
+    const engine = unknownCommits(fixture().engine, fates);
+    const gone: Engine = {
+      name: engine.name,
+      begin(attempt) {
+        if (fates.length === 0) throw new KeyValueError("KV_UNAVAILABLE", { reason: "gone" });
+        return engine.begin(attempt);
+      },
+      close: () => engine.close(),
+    };
+    const kv = new KeyValueStore({ runtime: fixture().runtime, engine: gone });
+    const call = kv.transact(async (tx) => put(tx, "count", "9"));
+    await expect(call).rejects.toMatchObject({ code: "KV_UNKNOWN_COMMIT" });
   });
 
   test("a body that is declared idempotent runs again", async () => {

@@ -128,7 +128,7 @@ export class SimulatedWorker {
         if (isRepeated) await jobs.resubmit(tx, held, 0);
         await jobs.finish(tx, held);
       };
-      await kv.transact(finish, { signal: over, whenUnknown: "check" });
+      await kv.transact(finish, { signal: over });
     } catch (error) {
       if (isOfStore(error) || errorCode(error) === "JOBS_HALTED" || over.aborted) return;
       throw error;

@@ -12,7 +12,7 @@ export async function persistently<T>(
 ): Promise<T> {
   for (;;) {
     try {
-      return await kv.transact(body, { whenUnknown: "check" });
+      return await kv.transact(body);
     } catch (error) {
       // Nothing was written.
       if (errorCode(error) !== "KV_UNAVAILABLE") throw error;

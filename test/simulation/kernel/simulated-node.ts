@@ -214,6 +214,9 @@ export class SimulatedNode {
     return {
       transaction,
       effects: inner.effects,
+      get hasWrites() {
+        return inner.hasWrites;
+      },
       cancel: () => inner.cancel(),
       commit: () => this.whenAwake(this.#commit(inner)),
     };
@@ -229,12 +232,12 @@ export class SimulatedNode {
     const { requests, answers } = this.store;
     const isCutOff = !requests.isOpen;
     await this.#travel(requests);
-    if ((isUnknown || isCutOff) && this.random.chance(0.5)) throw this.#unknown("lost");
+    if ((isUnknown || isCutOff) && this.random.chance(0.5)) throw unknown("lost");
     await this.#survived();
     const commit = await this.#carryOut(inner);
     const isUnheard = !answers.isOpen;
     await this.#travel(answers);
-    if (isUnknown || isCutOff || isUnheard) throw this.#unknown("carried out");
+    if (isUnknown || isCutOff || isUnheard) throw unknown("carried out");
     return commit;
   }
 
@@ -258,11 +261,6 @@ export class SimulatedNode {
     return committing;
   }
 
-  #unknown(injected: string): KeyValueError {
-    this.strike();
-    return new KeyValueError("KV_UNKNOWN_COMMIT", { injected });
-  }
-
   #gated(watch: Watch): Watch {
     return {
       fired: (signal) => this.whenAwake(this.#heard(watch.fired(signal), signal)),
@@ -284,4 +282,9 @@ function rejectedBy(signal: AbortSignal | undefined): Promise<never> {
     if (signal?.aborted) reject(signal.reason);
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
+}
+
+/** No reason to lose anything. */
+function unknown(injected: string): KeyValueError {
+  return new KeyValueError("KV_UNKNOWN_COMMIT", { injected });
 }

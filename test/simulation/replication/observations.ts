@@ -1,5 +1,9 @@
 /** What nodes announce, counted, and what none may announce. */
+import { KeyValueError } from "../../../src/kv/index.ts";
 import type { World } from "../kernel/world.ts";
+
+/** What is done then is found out, or done again. */
+const UNKNOWN = new KeyValueError("KV_UNKNOWN_COMMIT").message;
 
 export class Observations {
   readonly problems: string[] = [];
@@ -26,8 +30,13 @@ export class Observations {
           `${node} writes a checkpoint of ${fields.id} without asking for its lock`,
         );
       }
-      // A service may end because of the store only.
-      if (name === "service.failed" && !String(fields.error).startsWith("KeyValueError")) {
+      const error = String(fields.error);
+      if (name === "replication.abandoned" && error.includes(UNKNOWN)) {
+        this.problems.push(`${node} gave ${fields.jobId} up: ${error}`);
+      }
+      // A service may end because of the store only, and not when that does not tell.
+      const isOfStore = error.startsWith("KeyValueError") && !error.includes(UNKNOWN);
+      if (name === "service.failed" && !isOfStore) {
         this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);
       }
     });

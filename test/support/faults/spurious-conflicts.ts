@@ -10,6 +10,9 @@ export function spuriousConflicts(engine: Engine): Engine {
       return {
         transaction: inner.transaction,
         effects: inner.effects,
+        get hasWrites() {
+          return inner.hasWrites;
+        },
         async commit() {
           inner.cancel();
           throw new KeyValueError("KV_CONFLICT", { injected: true });

@@ -11,6 +11,9 @@ export function unknownCommits(engine: Engine, fates: Fate[]): Engine {
       return {
         transaction: inner.transaction,
         effects: inner.effects,
+        get hasWrites() {
+          return inner.hasWrites;
+        },
         async commit() {
           const fate = fates[0];
           if (fate === undefined) return inner.commit();

@@ -145,6 +145,7 @@ class RemoteReads implements ReadTransaction {
 
 class RemoteTransaction extends RemoteReads implements Transaction, EngineTransaction {
   readonly effects: ((commit: Commit) => void)[] = [];
+  hasWrites = false;
   #userVersion = 0;
 
   constructor(engine: RemoteEngine, transactionId: number) {
@@ -192,11 +193,11 @@ class RemoteTransaction extends RemoteReads implements Transaction, EngineTransa
   }
 
   addReadConflictKey(key: Key): void {
-    this.#write("addReadConflictKey", key);
+    this.#send("addReadConflictKey", key);
   }
 
   addReadConflictRange(range: { readonly begin: Key; readonly end: Key }): void {
-    this.#write("addReadConflictRange", range);
+    this.#send("addReadConflictRange", range);
   }
 
   addWriteConflictKey(key: Key): void {
@@ -240,6 +241,11 @@ class RemoteTransaction extends RemoteReads implements Transaction, EngineTransa
   }
 
   #write(method: string, ...parameters: unknown[]): void {
+    this.hasWrites = true;
+    this.#send(method, ...parameters);
+  }
+
+  #send(method: string, ...parameters: unknown[]): void {
     if (this.ended) throw new KeyValueError("KV_CLOSED", { closed: "transaction" });
     this.engine.send({
       kind: "write",

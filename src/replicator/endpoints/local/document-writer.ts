@@ -183,7 +183,9 @@ export class LocalDocumentWriter {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
     try {
-      return await transactValidated(kv, functions, {}, async (tx, validation) => {
+      // A revision that was made elsewhere can be written twice.
+      const again = { whenUnknown: "retry" } as const;
+      return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
         return database.writeMany(tx, edits, { ...user, validation });
       });

@@ -3,8 +3,13 @@
  * kinds of endpoints can be mixed, and the bytes of a body do not change.
  */
 import { errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
-import { isDatabaseAdmin, type MissingRevisions } from "../../../databases/index.ts";
+import {
+  isDatabaseAdmin,
+  type MissingRevisions,
+  type WriteOutcome,
+} from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
+import type { Transaction } from "../../../kv/index.ts";
 import type { JobOwner } from "../../request/job-owner.ts";
 import type {
   BulkReadResult,
@@ -149,7 +154,7 @@ export class LocalEndpoint implements Endpoint {
   ): Promise<string | undefined> {
     const { kv } = this.#access.parts;
     const user = await this.#access.user();
-    const outcome = await kv.transact(async (tx) => {
+    const write = async (tx: Transaction): Promise<WriteOutcome> => {
       const database = await this.#access.open(tx, user);
       // The checkpoint of a database that was deleted meanwhile says nothing of the one in its place.
       const isMeant =
@@ -158,7 +163,8 @@ export class LocalEndpoint implements Endpoint {
         throw new EndpointError("checkpoint_commit_failure", "The database was made anew.");
       }
       return database.writeLocal(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
-    });
+    };
+    const outcome = await kv.transact(write, { whenUnknown: "retry" });
     return outcome.kind === "written" ? outcome.revision : undefined;
   }
 
