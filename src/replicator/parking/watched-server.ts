@@ -1,8 +1,8 @@
 /** What a watcher asks of a source's server: which databases change, and where they are. */
 
-import { errorCode, forEachConcurrent, type JsonText } from "../../base/index.ts";
+import { forEachConcurrent, type JsonText } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
-import type { KeyValueStore } from "../../kv/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import {
   deletedIn,
@@ -118,18 +118,15 @@ export class WatchedStore implements ListedServer {
   }
 
   async sequences(names: readonly string[]): Promise<UpdateSequences> {
-    return this.#kv.read(async (tx) => {
-      const found = new Map<string, SourceSequence>();
-      for (const name of names) {
-        const database = await this.#databases.open(tx, name).catch((error: unknown) => {
-          if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
-          throw error;
-        });
-        const info = database && (await database.info(tx));
-        found.set(name, info === undefined ? "missing" : info.updateSequence);
-      }
-      return found;
-    });
+    const sequenceOf = async (tx: ReadTransaction, name: string): Promise<SourceSequence> => {
+      const database = await this.#databases.find(tx, name);
+      return database === undefined ? "missing" : database.updateSequence(tx);
+    };
+    // All at once: where the store is another machine, each read is a way there and back.
+    const sequences = await this.#kv.read((tx) =>
+      Promise.all(names.map((name) => sequenceOf(tx, name))),
+    );
+    return new Map(names.map((name, index) => [name, sequences[index] as SourceSequence]));
   }
 
   async names(after: string, limit: number): Promise<NamesPage> {
