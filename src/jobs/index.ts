@@ -28,6 +28,7 @@ export type {
   ReadyRenewer,
 } from "./lease.ts";
 export { InLoopLeaseRenewer, keepLease, remainingMs, usedLeaseMs } from "./lease.ts";
+export { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { FairShare, Standing } from "./standing.ts";
 export {

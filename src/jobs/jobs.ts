@@ -409,6 +409,11 @@ export class Jobs {
     };
   }
 
+  /** For one who waits with others, in milliseconds: how long to leave to them what was announced to all. */
+  standBackMs(): number {
+    return this.#queue.standBackMs();
+  }
+
   /** Makes a job that was taken out of the queue a running one. */
   async #hold(
     tx: Transaction,

@@ -13,6 +13,12 @@ import type { JobKeys } from "./job-keys.ts";
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
 
+/**
+ * Who waits for jobs looks again after so long, whatever is announced: wall clocks, by which jobs come due, can be set. So jobs that
+ * are due later are not announced.
+ */
+export const LOOK_AGAIN_SEC = 60;
+
 export interface Wanted {
   /** Seconds since the epoch: jobs that are due later are left alone. */
   readonly dueBySec: number;
@@ -36,9 +42,10 @@ export class PendingQueue {
     this.#groups = groups;
   }
 
-  /** Puts a job in and tells who waits for jobs. */
+  /** Puts a job in and tells who waits for jobs, unless they look again before it is due. */
   async enter(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
-    tx.add(this.#keys.enqueued(job.type), 1n);
+    const announcedSec = this.#runtime.clock.nowMs() / 1000 + LOOK_AGAIN_SEC;
+    if (scheduledAtSec <= announcedSec) tx.add(this.#keys.enqueued(job.type), 1n);
     if (group === undefined) tx.set(this.#keys.pending(job, scheduledAtSec), EMPTY_BYTES);
     else await this.#groups.enter(tx, job, group, scheduledAtSec);
   }
@@ -63,6 +70,11 @@ export class PendingQueue {
     const plain = await this.#takePlain(tx, type, wanted);
     if (plain.length > 0 || groupsFirst) return plain;
     return this.#takeGrouped(tx, type, wanted);
+  }
+
+  /** How long one of several who wait for jobs leaves to the others what was announced to all of them. */
+  standBackMs(): number {
+    return this.#crowding.standBackMs(this.#runtime.random);
   }
 
   /** Jobs that are due at `dueBySec`, up to `limit`. A snapshot: nothing conflicts with it. */
@@ -93,6 +105,7 @@ export class PendingQueue {
   async #takeGrouped(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
     const taken = await this.#groups.take(tx, type, wanted);
     this.#groupsHadJobs = taken.length > 0;
+    if (taken.length > 0) this.#crowding.note(tx);
     return taken;
   }
 

@@ -1,5 +1,6 @@
-/** How many rows an acceptor looks at follows how many others there seem to be. */
+/** How many rows an acceptor looks at, and how long it stands back, follows how many others there seem to be. */
 import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
 import { Crowding } from "../../src/jobs/crowding.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 
@@ -38,6 +39,21 @@ test("one that was overtaken chooses among more, and among fewer again as its ch
   expect(crowding.rowCount(16)).toBeGreaterThan(crowded);
   for (let count = 0; count < 100; count++) choose(crowding).commit();
   expect(crowding.rowCount(16)).toBe(16);
+});
+
+test("one that is alone is there at once, one that was overtaken leaves a moment to others", () => {
+  const crowding = new Crowding();
+  const random = { ...createSystemRuntime().random, ratio: () => 0.5 };
+  choose(crowding).commit();
+  expect(crowding.standBackMs(random)).toBe(0);
+  choose(crowding);
+  const once = crowding.standBackMs(random);
+  expect(once).toBeGreaterThan(0);
+  for (let count = 0; count < 100; count++) choose(crowding);
+  expect(crowding.standBackMs(random)).toBeGreaterThan(once);
+  expect(crowding.standBackMs(random)).toBeLessThan(200);
+  for (let count = 0; count < 200; count++) choose(crowding).commit();
+  expect(crowding.standBackMs(random)).toBeLessThan(0.1);
 });
 
 test("at most 1024 rows, but two batches always when there are others", () => {

@@ -4,14 +4,17 @@ import { usageSec } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
 import { newJobData } from "../../src/replicator/jobs/job-data.ts";
 import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-data-record.ts";
+import type { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: false };
 const ONE_SHOT = parseReplication({ source: "a", target: "b" });
 
-/** A node with free slots that counts how often it looks at the queue. */
-async function openIdleNode() {
-  const node = openVirtualNode({});
+type IdleNode = Awaited<ReturnType<typeof openIdleNode>>;
+
+/** A node with free slots that counts how often it looks at the queue; in a world of its own, or beside the nodes of another. */
+async function openIdleNode(shared?: World) {
+  const node = openVirtualNode(shared === undefined ? {} : { world: shared });
   const { jobs, kv, world, runtime } = node;
   const accept = jobs.accept.bind(jobs);
   const looks = { count: 0 };
@@ -20,7 +23,7 @@ async function openIdleNode() {
     return accept(tx, type, options);
   };
   await node.start();
-  for (const name of ["a", "b"]) await node.createDatabase(name);
+  for (const name of shared === undefined ? ["a", "b"] : []) await node.createDatabase(name);
   const nowSec = (): number => Math.floor(runtime.clock.nowMs() / 1000);
   return {
     ...node,
@@ -45,6 +48,40 @@ test("a node whose jobs are all due later looks at the queue once a minute", asy
   await node.pass(3600);
   expect(node.looks.count).toBeLessThanOrEqual(61);
   await node.stop();
+});
+
+test("a job that is due after the next look calls nobody", async () => {
+  const node = await openIdleNode();
+  await node.pass(1);
+  node.looks.count = 0;
+  await node.addLater("job", 7200);
+  await node.pass(1);
+  expect(node.looks.count).toBe(0);
+  await node.addLater("other", 30);
+  await node.pass(1);
+  expect(node.looks.count).toBe(1);
+  await node.stop();
+});
+
+test("of eight nodes that wait mostly one takes the job that comes", async () => {
+  const first = await openIdleNode();
+  const nodes: IdleNode[] = [first];
+  while (nodes.length < 8) nodes.push(await openIdleNode(first.world));
+  const add = async (from: number): Promise<void> => {
+    for (let number = from; number < from + 100; number++) {
+      await first.addLater(`job-${number}`, 0);
+      await first.pass(1);
+    }
+  };
+  // They learn that there are others.
+  await add(0);
+  const seen = first.names.length;
+  await add(100);
+  const names = first.names.slice(seen);
+  const countOf = (wanted: string): number => names.filter((name) => name === wanted).length;
+  expect(countOf("replication.accepted")).toBe(100);
+  expect(countOf("kv.retry")).toBeLessThan(200);
+  for (const node of nodes) await node.stop();
 });
 
 test("a job that comes due is accepted then, without another look before", async () => {

@@ -10,7 +10,13 @@ import {
   runTogether,
   waitAtMost,
 } from "../../base/index.ts";
-import type { HeldJob, JobData, Jobs, Membership } from "../../jobs/index.ts";
+import {
+  type HeldJob,
+  type JobData,
+  type Jobs,
+  LOOK_AGAIN_SEC,
+  type Membership,
+} from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 
@@ -18,8 +24,6 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 const ACCEPTED_MAX = 100;
 /** Signs of life in one activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
-/** How old an empty answer of the queue may be: wall clocks can be set. */
-const EMPTY_MS_MAX = 60_000;
 
 export interface CompanionParts {
   readonly runtime: Runtime;
@@ -123,7 +127,7 @@ class CompanionJobs {
     signal: AbortSignal,
   ): Promise<void> {
     const dueInMs = Math.max(0, firstDueSec * 1000 - this.#clock.nowMs());
-    await waitAtMost(this.#clock, Math.min(EMPTY_MS_MAX, dueInMs), signal, (over) =>
+    await waitAtMost(this.#clock, Math.min(LOOK_AGAIN_SEC * 1000, dueInMs), signal, (over) =>
       Promise.race([enqueued.fired(over), this.#changed.notified(over)]),
     );
     enqueued.cancel();

@@ -15,7 +15,15 @@ import {
   Turns,
   waitAtMost,
 } from "../../base/index.ts";
-import type { Job, Jobs, JobWorker, Membership, NothingDue, WorkerId } from "../../jobs/index.ts";
+import {
+  type Job,
+  type Jobs,
+  type JobWorker,
+  LOOK_AGAIN_SEC,
+  type Membership,
+  type NothingDue,
+  type WorkerId,
+} from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -35,8 +43,6 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
  * hundreds may wait when another one died, and each transaction is a journey to the store and back.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
-/** How old an empty answer of the queue may be: wall clocks, by which jobs come due, can be set. */
-const EMPTY_MS_MAX = 60_000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
 const CHARGE_MS_MIN = 1000;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
@@ -300,7 +306,7 @@ export class Scheduler {
   #emptyUntil({ enqueued, firstDueSec = Number.POSITIVE_INFINITY }: NothingDue): EmptyQueue {
     const { clock } = this.#runtime;
     const dueInMs = Math.max(0, firstDueSec * 1000 - clock.nowMs());
-    return { enqueued, untilMs: clock.monotonicMs() + Math.min(EMPTY_MS_MAX, dueInMs) };
+    return { enqueued, untilMs: clock.monotonicMs() + Math.min(LOOK_AGAIN_SEC * 1000, dueInMs) };
   }
 
   /** Waits until there is something to do. */
@@ -316,10 +322,18 @@ export class Scheduler {
   /** Settles when a job enters the queue, a run ends, or settings change. */
   async #anyEvent(over: AbortSignal): Promise<void> {
     const empty = this.#empty;
-    const enqueued = empty?.enqueued.fired(over).finally(() => {
-      // A watch that broke tells nothing any more, so that the queue has to be asked.
-      if (!over.aborted) this.#forgetEmpty();
-    });
+    const heard = async (enqueued: Watch): Promise<void> => {
+      try {
+        await enqueued.fired(over);
+        // The other nodes have heard it, too.
+        const standBackMs = this.#jobs.standBackMs();
+        if (standBackMs > 0) await this.#runtime.clock.sleep(standBackMs, over);
+      } finally {
+        // A watch that broke tells nothing any more, so that the queue has to be asked.
+        if (!over.aborted) this.#forgetEmpty();
+      }
+    };
+    const enqueued = empty && heard(empty.enqueued);
     const events = [this.#running.ended.notified(over), this.#settingsChanged.notified(over)];
     await Promise.race(enqueued === undefined ? events : [enqueued, ...events]);
   }
