@@ -25,9 +25,14 @@ export interface FoundationDbOptions {
   readonly headerVersion?: number | undefined;
   /** Every key is below this name: so a cluster holds several stores that know nothing of each other. */
   readonly prefix?: string | undefined;
+  /** Watches that the client may have at once; above it, who waits looks for himself. The default is the most that there can be. */
+  readonly watchCountMax?: number | undefined;
 }
 
 const API_VERSION = 630;
+
+/** FoundationDB's highest value; without the option it is 10,000. A running job has two, and one that is parked none. */
+const WATCH_COUNT_MAX = 1_000_000;
 
 /** FoundationDB's place for the cluster file where nothing is said. */
 const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
@@ -42,10 +47,13 @@ const WITHOUT_WATCH_MS = 5_000;
 /** Opens the store; rejects with KV_UNAVAILABLE when the package, the client library or the cluster file is missing. */
 export async function openFoundationDbEngine(options: FoundationDbOptions): Promise<Engine> {
   const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;
+  const { watchCountMax = WATCH_COUNT_MAX } = options;
   const clusterFile = options.clusterFile ?? process.env.FDB_CLUSTER_FILE;
   await checkClusterFile(clusterFile ?? DEFAULT_CLUSTER_FILE);
   const fdb = await loadFdbPackage(apiVersion, headerVersion);
-  const engine = openDatabase(options.runtime, () => fdb.open(clusterFile));
+  const engine = openDatabase(options.runtime, () =>
+    fdb.open(clusterFile, { max_watches: watchCountMax }),
+  );
   if (options.prefix === undefined) return engine;
   return new SubspaceEngine(engine, Subspace.fromTuple([options.prefix]).prefix);
 }

@@ -46,7 +46,7 @@ export function fdbError(error: unknown, committing = false): Error {
   );
 }
 
-/** A client has 10,000 watches at once, unless its cluster allows more. */
+/** The client has as many watches as it may. */
 export function isTooManyWatches(error: unknown): boolean {
   return (error as { code?: unknown }).code === TOO_MANY_WATCHES;
 }

@@ -52,7 +52,7 @@ export interface FdbDatabase {
 
 export interface FdbPackage {
   setAPIVersion(version: number, headerVersion: number): void;
-  open(clusterFile?: string): FdbDatabase;
+  open(clusterFile: string | undefined, options: { readonly max_watches: number }): FdbDatabase;
 }
 
 /** Numbers of the C API, which never change. */
