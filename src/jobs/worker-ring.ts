@@ -15,6 +15,8 @@ import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 
 /** Never looks more often than that. */
 const PAUSE_MS_MIN = 20;
+/** Leases that are read at once. */
+const READ_MAX = 100;
 
 export interface WorkerRingParts {
   readonly runtime: Runtime;
@@ -23,7 +25,7 @@ export interface WorkerRingParts {
 }
 
 type Neighbour =
-  | { readonly kind: "member"; readonly worker: Worker; readonly lease: WorkerLease }
+  | { readonly kind: "member"; readonly worker: Worker }
   | { readonly kind: "expelled"; readonly id: WorkerId };
 
 /** A member as it was last seen to move. */
@@ -35,16 +37,18 @@ interface Sighting {
 /** The place of an observer in the ring, and the lease that sets the pace of its looks. */
 export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
-/** When to look again, at the latest. */
-export interface Look {
-  readonly pauseMs: number;
+/** The others as they were listed: a list that changed is read anew, and one that is as old as a lease, whatever was heard. */
+interface RingList {
+  readonly neighbours: readonly Neighbour[];
   readonly changed: Watch;
+  readonly untilMs: number;
 }
 
 export class WorkerRing {
   readonly #parts: WorkerRingParts;
   readonly #self: WorkerId;
   readonly #leaseMs: number;
+  #list: RingList | undefined;
   #sightings = new Map<WorkerId, Sighting>();
 
   constructor(parts: WorkerRingParts, self: RingPlace) {
@@ -53,36 +57,48 @@ export class WorkerRing {
     this.#leaseMs = self.leaseMs;
   }
 
-  /** Looks once, and does what is to be done. */
-  async look(): Promise<Look> {
-    const { clock } = this.#parts.runtime;
-    const lookedAtMs = clock.monotonicMs();
-    const { neighbours, changed } = await this.#parts.kv.transact(async (tx) => ({
-      neighbours: await this.#read(tx),
-      changed: this.#parts.jobs.workers.watch(tx),
-    }));
-    try {
-      return { pauseMs: await this.#visit(neighbours, lookedAtMs, clock.monotonicMs()), changed };
-    } catch (error) {
-      changed.cancel();
-      throw error;
-    }
+  /** Looks once, and does what is to be done; returns how long nothing can be due, unless the workers change. */
+  async look(): Promise<number> {
+    return this.#visit(await this.#neighbours());
+  }
+
+  /** Settles when the workers have changed, or after `pauseMs`. */
+  async wait(pauseMs: number, over: AbortSignal): Promise<void> {
+    await waitAtMost(this.#parts.runtime.clock, pauseMs, over, async (waited) => {
+      try {
+        await this.#list?.changed.fired(waited);
+      } finally {
+        if (!waited.aborted) this.close();
+      }
+    });
+  }
+
+  /** Watches nothing any more, until it looks again. */
+  close(): void {
+    this.#list?.changed.cancel();
+    this.#list = undefined;
   }
 
   /** All others, beginning with the one to the right. */
+  async #neighbours(): Promise<readonly Neighbour[]> {
+    const { runtime, kv, jobs } = this.#parts;
+    const nowMs = runtime.clock.monotonicMs();
+    if (this.#list !== undefined && nowMs < this.#list.untilMs) return this.#list.neighbours;
+    this.close();
+    this.#list = await kv.transact(async (tx) => ({
+      neighbours: await this.#read(tx.snapshot),
+      changed: jobs.workers.watch(tx),
+      untilMs: nowMs + this.#leaseMs,
+    }));
+    return this.#list.neighbours;
+  }
+
   async #read(tx: ReadTransaction): Promise<Neighbour[]> {
     const { workers } = this.#parts.jobs;
-    const reader = tx.snapshot;
-    const [members, expelled] = await Promise.all([
-      workers.members(reader),
-      workers.expelled(reader),
-    ]);
+    const [members, expelled] = await Promise.all([workers.members(tx), workers.expelled(tx)]);
     const all = new Map<WorkerId, Neighbour>();
     for (const id of expelled) all.set(id, { kind: "expelled", id });
-    for (const worker of members) {
-      const lease = await workers.lease(reader, worker.id);
-      if (lease !== undefined) all.set(worker.id, { kind: "member", worker, lease });
-    }
+    for (const worker of members) all.set(worker.id, { kind: "member", worker });
     all.delete(this.#self);
     const ids = [...all.keys()].toSorted();
     const right = ids.findIndex((id) => id > this.#self);
@@ -90,35 +106,54 @@ export class WorkerRing {
     return ring.map((id) => all.get(id) as Neighbour);
   }
 
-  /** Visits the neighbours to the right up to the first that lives; returns how long nothing can be due. */
-  async #visit(
-    neighbours: readonly Neighbour[],
-    lookedAtMs: number,
-    readAtMs: number,
-  ): Promise<number> {
+  /** Visits the neighbours to the right up to the first that lives. */
+  async #visit(neighbours: readonly Neighbour[]): Promise<number> {
+    const { clock } = this.#parts.runtime;
     const before = this.#sightings;
     this.#sightings = new Map();
     let pauseMs = this.#leaseMs / RENEWALS_PER_LEASE;
-    for (const neighbour of neighbours) {
-      if (neighbour.kind === "expelled") {
-        await this.#rescue(neighbour.id);
-        continue;
-      }
-      const { worker, lease } = neighbour;
-      const { renewalCount } = lease;
-      const seen = before.get(worker.id);
-      const sighting =
-        seen?.renewalCount === renewalCount ? seen : { renewalCount, seenAtMs: readAtMs };
-      this.#sightings.set(worker.id, sighting);
-      const silentMs = lookedAtMs - sighting.seenAtMs;
-      if (silentMs < worker.leaseMs) {
-        pauseMs = Math.min(pauseMs, worker.leaseMs - silentMs);
-        if (seen !== undefined && silentMs < (2 * worker.leaseMs) / RENEWALS_PER_LEASE) break;
-      } else if (await this.#expel(worker, renewalCount)) {
-        await this.#rescue(worker.id);
+    // Mostly the nearest one lives, and no other is asked for.
+    for (let from = 0, count = 1; from < neighbours.length; from += count, count = READ_MAX) {
+      const some = neighbours.slice(from, from + count);
+      const lookedAtMs = clock.monotonicMs();
+      const leases = await this.#leases(some);
+      const readAtMs = clock.monotonicMs();
+      for (const [index, neighbour] of some.entries()) {
+        if (neighbour.kind === "expelled") {
+          await this.#rescue(neighbour.id);
+          continue;
+        }
+        const lease = leases[index];
+        // It has left since it was listed.
+        if (lease === undefined) continue;
+        const { worker } = neighbour;
+        const { renewalCount } = lease;
+        const seen = before.get(worker.id);
+        const sighting =
+          seen?.renewalCount === renewalCount ? seen : { renewalCount, seenAtMs: readAtMs };
+        this.#sightings.set(worker.id, sighting);
+        const silentMs = lookedAtMs - sighting.seenAtMs;
+        if (silentMs < worker.leaseMs) {
+          pauseMs = Math.min(pauseMs, worker.leaseMs - silentMs);
+          const isLiving = silentMs < (2 * worker.leaseMs) / RENEWALS_PER_LEASE;
+          if (seen !== undefined && isLiving) return Math.max(PAUSE_MS_MIN, pauseMs);
+        } else if (await this.#expel(worker, renewalCount)) {
+          await this.#rescue(worker.id);
+        }
       }
     }
     return Math.max(PAUSE_MS_MIN, pauseMs);
+  }
+
+  #leases(neighbours: readonly Neighbour[]): Promise<(WorkerLease | undefined)[]> {
+    const { kv, jobs } = this.#parts;
+    return kv.read((tx) =>
+      Promise.all(
+        neighbours.map((neighbour) =>
+          neighbour.kind === "member" ? jobs.workers.lease(tx, neighbour.worker.id) : undefined,
+        ),
+      ),
+    );
   }
 
   async #expel(worker: Worker, renewalCount: number): Promise<boolean> {
@@ -133,8 +168,10 @@ export class WorkerRing {
     return expelled;
   }
 
-  #rescue(id: WorkerId): Promise<number> {
-    return requeueAll(this.#parts, id);
+  async #rescue(id: WorkerId): Promise<void> {
+    await requeueAll(this.#parts, id);
+    // The mark is gone, which nobody announces.
+    this.close();
   }
 }
 
@@ -145,10 +182,10 @@ export async function watchRing(
   over: AbortSignal,
 ): Promise<void> {
   const ring = new WorkerRing(parts, self);
-  while (!over.aborted) {
-    const { pauseMs, changed } = await ring.look();
-    await waitAtMost(parts.runtime.clock, pauseMs, over, (waited) => changed.fired(waited));
-    changed.cancel();
+  try {
+    while (!over.aborted) await ring.wait(await ring.look(), over);
+  } finally {
+    ring.close();
   }
 }
 

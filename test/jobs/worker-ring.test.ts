@@ -4,11 +4,13 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs, type Worker, type WorkerId } from "../../src/jobs/index.ts";
 import { WorkerRing } from "../../src/jobs/worker-ring.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { countingEngine } from "../support/kv/counting-engine.ts";
 
 const LEASE_MS = 5000;
 const DESCRIPTION = { node: "n", processId: "1", types: ["test"], leaseMs: LEASE_MS };
 
 let nowMs: number;
+let memory: MemoryEngine;
 let kv: KeyValueStore;
 let jobs: Jobs;
 let ring: WorkerRing;
@@ -20,7 +22,8 @@ const runtime = { ...system, clock: { ...system.clock, monotonicMs: () => nowMs 
 
 beforeEach(async () => {
   nowMs = 1_000_000;
-  kv = new KeyValueStore({ runtime: system, engine: new MemoryEngine({ runtime: system }) });
+  memory = new MemoryEngine({ runtime: system });
+  kv = new KeyValueStore({ runtime: system, engine: memory });
   jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   for (let count = 0; count < 4; count++) {
     await kv.transact(async (tx) => jobs.workers.register(tx, DESCRIPTION));
@@ -28,13 +31,16 @@ beforeEach(async () => {
   const [self, ...rest] = await kv.read((tx) => jobs.workers.members(tx));
   ring = new WorkerRing({ runtime, kv, jobs }, self as Worker);
   others = rest.map(({ id }) => id);
-  return () => kv.close();
+  return async () => {
+    ring.close();
+    await kv.close();
+  };
 });
 
 /** Time passes, in parts of a lease, and the worker looks. */
 async function look(passedLeases: number): Promise<void> {
   nowMs += passedLeases * LEASE_MS;
-  (await ring.look()).changed.cancel();
+  await ring.look();
 }
 
 async function living(): Promise<WorkerId[]> {
@@ -49,6 +55,29 @@ test("while the neighbour to the right lives, who is silent behind it is that on
     await look(0.2);
   }
   expect(await living()).toEqual(others);
+});
+
+test("one look costs one lease, however many workers there are, and one in a lease the list", async () => {
+  for (let count = 0; count < 50; count++) {
+    await kv.transact(async (tx) => jobs.workers.register(tx, DESCRIPTION));
+  }
+  const members = await kv.read((tx) => jobs.workers.members(tx));
+  const [self, nearest] = members as [Worker, Worker];
+  const { engine, counts } = countingEngine(memory);
+  const counted = new KeyValueStore({ runtime: system, engine });
+  ring = new WorkerRing({ runtime, kv: counted, jobs }, self);
+  const readCounts: number[] = [];
+  for (let count = 0; count < 10; count++) {
+    await kv.transact((tx) => jobs.workers.renew(tx, nearest.id));
+    const before = counts.readCount;
+    await look(0.2);
+    readCounts.push(counts.readCount - before);
+  }
+  // All leases are read at the first look: nobody has been seen before.
+  expect(readCounts[0]).toBeLessThan(3 * members.length);
+  const later = readCounts.slice(1).toSorted((left, right) => left - right);
+  expect(later.slice(0, 7)).toEqual([1, 1, 1, 1, 1, 1, 1]);
+  expect(later.at(-1)).toBeLessThan(members.length + 10);
 });
 
 test("behind a neighbour that is silent the next ones are watched, too", async () => {
