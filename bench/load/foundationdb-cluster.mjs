@@ -90,6 +90,12 @@ export class FoundationDbCluster {
     return execFileSync(join(this.#bin, "fdbcli"), flags, { encoding: "utf8" });
   }
 
+  /** Settles when the database itself gives a read version, asked by fdbcli. */
+  async onceAnswering() {
+    const flags = ["-C", this.file, "--timeout", "240", "--exec", "getversion"];
+    await once(spawn(join(this.#bin, "fdbcli"), flags, { stdio: "ignore" }), "exit");
+  }
+
   status() {
     return JSON.parse(this.command("status json"));
   }

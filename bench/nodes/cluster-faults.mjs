@@ -153,6 +153,7 @@ async function strike(url, round, name) {
   const writing = touchOthers(url, isOver);
   await FAULTS[name]();
   const endedMs = performance.now();
+  const answering = cluster.onceAnswering().then(() => performance.now() - endedMs);
   isOver.value = true;
   const touched = await writing;
   // Written when the fault is over: when it arrives, its job runs again.
@@ -167,7 +168,8 @@ async function strike(url, round, name) {
   await cluster.onceHealthy();
   const { counts } = ledger;
   print(
-    `${name}: lasted ${seconds(endedMs - beganMs)}; after it writes are acknowledged within ${seconds(answeredMs - endedMs)}, ` +
+    `${name}: lasted ${seconds(endedMs - beganMs)}; after it fdbcli has an answer within ${seconds(await answering)}, ` +
+      `writes are acknowledged within ${seconds(answeredMs - endedMs)}, ` +
       `busy jobs have copied all within ${seconds(busyMs)}, and others what ${touched.length} of them got meanwhile within ${seconds(othersMs)}; ` +
       `${counts.refused - refused} answers 503, ${counts.unanswered - unanswered} requests without an answer, ` +
       `${nodes.endCount - endCount} ends of nodes, ${faults.length + ledger.faults.length} wrong so far`,
