@@ -22,6 +22,7 @@ const NOT_RUN: readonly Reason[] = [
   ["docs/five-minutes.md", "npm ci", "the same"],
   ["docs/clusters.md", "docker build", "needs Docker, and images that nobody has built yet"],
   ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
+  ["docs/clusters.md", "fdbrestore", "the same"],
   [
     "docs/installing.md",
     "npm install --global",
