@@ -26,7 +26,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { FaultyNetwork } from "./faulty-network.mjs";
-import { Ledger, lackOf, otherStateOf, patiently } from "./ledger.mjs";
+import { Checkpoints, Ledger, lackOf, otherStateOf, patiently } from "./ledger.mjs";
 import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 import { Supervised } from "./supervised.mjs";
 
@@ -52,9 +52,8 @@ const disk = here("disk");
 const store = here("mounted");
 const names = here("names");
 const clock = here("clock");
-const counts = { faults: 0, checkpoints: 0 };
-/** The sequence of the last checkpoint of each job that was seen. */
-const checkpoints = new Map();
+const counts = { faults: 0 };
+const checkpoints = new Checkpoints();
 
 const FAULTS = {
   "kill of the API process": async () => processes.signal(API, "SIGKILL"),
@@ -239,7 +238,8 @@ async function heal(url, when, documents) {
         if (state !== undefined) wrong(`${document} is ${state}`);
         const lack = await patiently(() => lackOfSome({ url, name, copyUrl, copy, untilMs }));
         if (lack !== undefined) wrong(`${copy} lacks ${lack}`);
-        await lookAtCheckpoint(url, document, wrong);
+        const setBack = await checkpoints.look(url, document);
+        if (setBack !== undefined) wrong(setBack);
       }
     }
     for (const document of documents) {
@@ -265,17 +265,6 @@ async function lackOfSome({ url, name, copyUrl, copy, untilMs }) {
     if (performance.now() > untilMs) return id;
     await pause(200);
   }
-}
-
-async function lookAtCheckpoint(url, document, wrong) {
-  const { body } = await patiently(() =>
-    ask(url, "GET", `/_scheduler/docs/_replicator/${document}`),
-  );
-  const sequence = Number.parseInt(body.info?.checkpointed_source_seq ?? "0", 10);
-  counts.checkpoints++;
-  const before = checkpoints.get(document) ?? 0;
-  if (sequence < before) wrong(`the checkpoint of ${document} went from ${before} to ${sequence}`);
-  checkpoints.set(document, Math.max(before, sequence));
 }
 
 function fill() {
@@ -312,7 +301,7 @@ function report() {
   const { refused, unanswered, looked } = ledger.counts;
   const seconds = (performance.now() - startMs) / 1000;
   process.stdout.write(
-    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${counts.checkpoints} looks at checkpoints\n` +
+    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${checkpoints.lookCount} looks at checkpoints\n` +
       `${faults.length} wrong\n`,
   );
   for (const fault of faults.slice(0, 30)) process.stdout.write(`  ${fault}\n`);

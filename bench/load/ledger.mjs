@@ -129,6 +129,25 @@ export async function otherStateOf({ url, document, state, untilMs }) {
   }
 }
 
+/** The last checkpoints of jobs that were seen. */
+export class Checkpoints {
+  lookCount = 0;
+  #places = new Map();
+
+  /** Looks at that of a document's job. Text when it went back, as when a node wrote that had lost its job to another. */
+  async look(url, document) {
+    const { body } = await patiently(() =>
+      ask(url, "GET", `/_scheduler/docs/_replicator/${document}`),
+    );
+    this.lookCount++;
+    const place = Number.parseInt(body.info?.checkpointed_source_seq ?? "0", 10);
+    const before = this.#places.get(document) ?? 0;
+    this.#places.set(document, Math.max(before, place));
+    if (place >= before) return undefined;
+    return `the checkpoint of ${document} went from ${before} to ${place}`;
+  }
+}
+
 /** Connections that were kept may break, and an API process that was killed listens again soon. */
 export async function patiently(question) {
   for (let attempt = 1; ; attempt++) {

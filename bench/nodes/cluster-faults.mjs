@@ -17,7 +17,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { FoundationDbCluster } from "../load/foundationdb-cluster.mjs";
-import { Ledger, lackOf, patiently } from "../load/ledger.mjs";
+import { Checkpoints, Ledger, lackOf, patiently } from "../load/ledger.mjs";
 import { ask, drawsOf } from "../load/node-process.mjs";
 import { Supervised } from "../load/supervised.mjs";
 import { inParallel } from "./arrivals.mjs";
@@ -41,8 +41,7 @@ const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 const names = Array.from({ length: JOBS }, (_, number) => `q-${number}`);
 const busy = names.slice(0, BUSY);
 const faults = [];
-/** The sequence of the last checkpoint of each job that was seen. */
-const checkpoints = new Map();
+const checkpoints = new Checkpoints();
 const canPartition = spawnSync("iptables", ["--list"]).status === 0;
 
 const FAULTS = {
@@ -151,10 +150,11 @@ async function strike(url, round, name) {
   const { endCount } = nodes;
   const isOver = { value: false };
   const writing = touchOthers(url, isOver);
-  await FAULTS[name]();
+  await FAULTS[name]().finally(() => {
+    isOver.value = true;
+  });
   const endedMs = performance.now();
   const answering = cluster.onceAnswering().then(() => performance.now() - endedMs);
-  isOver.value = true;
   const touched = await writing;
   // Written when the fault is over: when it arrives, its job runs again.
   const marks = busy.map((database) => [database, `mark-${++markCount}`]);
@@ -164,7 +164,10 @@ async function strike(url, round, name) {
     [marks, touched].map((written) => onceCopied(url, written, endedMs, when)),
   );
   await patiently(() => ledger.lookUp(when));
-  for (const database of busy) await lookAtCheckpoint(url, database, when);
+  for (const database of busy) {
+    const setBack = await checkpoints.look(url, database);
+    if (setBack !== undefined) wrong(when, setBack);
+  }
   await cluster.onceHealthy();
   const { counts } = ledger;
   print(
@@ -228,17 +231,6 @@ async function arrived(url, database, id, untilMs) {
     if (performance.now() > untilMs) return false;
     await pause(200);
   }
-}
-
-async function lookAtCheckpoint(url, document, when) {
-  const { body } = await patiently(() =>
-    ask(url, "GET", `/_scheduler/docs/_replicator/${document}`),
-  );
-  const sequence = body.info?.checkpointed_source_seq ?? "0";
-  const place = Number.parseInt(sequence, 10);
-  const before = checkpoints.get(document) ?? 0;
-  if (place < before) wrong(when, `the checkpoint of ${document} went from ${before} to ${place}`);
-  checkpoints.set(document, Math.max(before, place));
 }
 
 async function compareAll(url) {

@@ -4,8 +4,9 @@ import { copyFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
-import { KeyValueStore } from "../../src/kv/index.ts";
+import type { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { PlainStore } from "../support/kv/plain-store.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
 import { canMountMemory, memoryDisk, withMount } from "../support/mounts.ts";
 import { withDirectory } from "../support/with-directory.ts";
@@ -14,7 +15,7 @@ const runtime = createSystemRuntime();
 
 async function openStore(directory: string, mapBytes?: number): Promise<KeyValueStore> {
   const engine = await openLmdbEngine({ runtime, directory, mapBytes });
-  return new KeyValueStore({ runtime, engine });
+  return new PlainStore({ runtime, engine });
 }
 
 test.each(["b", "b-1.0", ".b"])(
@@ -36,7 +37,7 @@ test.each(["b", "b-1.0", ".b"])(
 test("processes that make a store at once make one", async () => {
   await withDirectory(async (directory) => {
     const engines = await Promise.all([1, 2, 3].map(() => openRemoteLmdbEngine(directory)));
-    const stores = engines.map((engine) => new KeyValueStore({ runtime, engine }));
+    const stores = engines.map((engine) => new PlainStore({ runtime, engine }));
     for (const [number, kv] of stores.entries()) {
       await kv.transact(async (tx) => tx.set(bytes(String(number)), bytes("v")));
     }
@@ -63,7 +64,7 @@ test("the map grows by itself, also under another process that reads", async () 
   await withDirectory(async (directory) => {
     const kv = await openStore(directory, 1_000_000);
     const other = await openRemoteLmdbEngine(directory);
-    const otherKv = new KeyValueStore({ runtime, engine: other });
+    const otherKv = new PlainStore({ runtime, engine: other });
     for (let index = 0; index < 40; index++) {
       await kv.transact(async (tx) => {
         for (let part = 0; part < 10; part++) {

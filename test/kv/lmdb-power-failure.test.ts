@@ -8,8 +8,14 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
-import { KeyValueStore, Subspace, type Transaction, Versionstamp } from "../../src/kv/index.ts";
+import {
+  type KeyValueStore,
+  Subspace,
+  type Transaction,
+  Versionstamp,
+} from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { PlainStore } from "../support/kv/plain-store.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 /** `TANDEM_POWER_FAILURES=500` for more. */
@@ -192,5 +198,5 @@ function hex(each: Uint8Array): string {
 
 async function openStore(directory: string): Promise<KeyValueStore> {
   const engine = await openLmdbEngine({ runtime, directory });
-  return new KeyValueStore({ runtime, engine });
+  return new PlainStore({ runtime, engine });
 }
