@@ -101,7 +101,6 @@ async function found(
 
 test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   ["loses one document in twenty", losing, / passes /],
-  // A store refuses a write of a one-shot in one seed of forty.
   ["takes a store's refusal for consent", swallowing, / passes | completed without /],
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],

@@ -47,7 +47,6 @@ async function describe(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
 
 async function create({ kv, databases }: DatabaseParts, call: Call): Promise<ApiResponse> {
   const name = databaseName(call);
-  // Another attempt after an unknown commit could meet the database that the first one made.
   await kv.transact((tx) => databases.create(tx, name));
   return json(201, OK, { Location: locationOf(call) });
 }
