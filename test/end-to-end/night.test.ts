@@ -169,7 +169,7 @@ max_jobs = 300
 connection_timeout = 3000
 checkpoint_interval = 500
 retries_per_request = 1
-health_threshold_sec = 10
+health_threshold_sec = 60
 min_backoff_penalty_sec = 1
 max_backoff_penalty_sec = 2
 `,

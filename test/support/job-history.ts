@@ -104,7 +104,7 @@ export class History {
           const hasCheckpoint = event === "checkpoint";
           const speed = { rates: { docsPerSec: 0, bytesPerSec: 0 }, waitsFor: undefined };
           const figures = { statistics, throughSequence, sourceSequence, ...speed };
-          held?.observe({ ...figures, checkpointedSequence: 1, hasCheckpoint });
+          held?.observe({ ...figures, checkpointedSequence: 1, hasBegun: true, hasCheckpoint });
           await held?.update();
         });
         return;

@@ -35,14 +35,15 @@ describe("a job that fails", () => {
     rates: NO_RATES,
     waitsFor: undefined,
   };
-  const failingAt = (nowMs: number, hasCheckpoint: boolean) =>
-    observed(running, { ...figures, hasCheckpoint }, { nowMs, healthyMs: 50 }).failing;
+  const failingAt = (nowMs: number, hasCheckpoint: boolean, hasBegun = true) =>
+    observed(running, { ...figures, hasBegun, hasCheckpoint }, { nowMs, healthyMs: 50 }).failing;
 
   test("fails while it runs, until a checkpoint or a healthy time", () => {
     expect(running.failing).toEqual(failing);
     expect(failingAt(150, false)).toEqual(failing);
     expect(failingAt(150, true)).toBeUndefined();
     expect(failingAt(151, false)).toBeUndefined();
+    expect(failingAt(151, false, false)).toEqual(failing);
   });
 
   test("fails when it is tried again, and not when it begins anew", () => {

@@ -252,20 +252,22 @@ export interface Observed
     | "rates"
     | "waitsFor"
   > {
+  /** Whether both databases have answered, so that the run knows where it begins. */
+  readonly hasBegun: boolean;
   /** Whether this run wrote a checkpoint. */
   readonly hasCheckpoint: boolean;
 }
 
 /**
- * The run's figures are taken over. Errors are forgotten when it has lasted for `healthyMs`. The job fails no more then, or when
- * it has written a checkpoint.
+ * The run's figures are taken over. Errors are forgotten when it has begun, and lasted for `healthyMs`. The job fails no more then,
+ * or when it has written a checkpoint. A run that waits for its servers for as long is not healthy.
  */
 export function observed(
   data: ReplicationJobData,
-  { hasCheckpoint, ...figures }: Observed,
+  { hasBegun, hasCheckpoint, ...figures }: Observed,
   { nowMs, healthyMs }: { readonly nowMs: number; readonly healthyMs: number },
 ): ReplicationJobData {
-  const isHealthy = nowMs - data.lastStartMs > healthyMs;
+  const isHealthy = hasBegun && nowMs - data.lastStartMs > healthyMs;
   return {
     ...data,
     ...figures,

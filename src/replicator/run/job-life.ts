@@ -45,7 +45,7 @@ export class MeasuredRun {
     }
     const { highestSequence: sourceSequence, ...figures } = hasBegun ? progress : placeOf(job);
     const { rates } = this.#rates;
-    job.observe({ ...figures, sourceSequence, hasCheckpoint, rates, waitsFor });
+    job.observe({ ...figures, sourceSequence, hasBegun, hasCheckpoint, rates, waitsFor });
   }
 
   #tell({ held, parts }: HeldReplication, writtenCount: number): void {
