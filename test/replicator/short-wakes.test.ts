@@ -1,7 +1,7 @@
 /** What a watcher's wake costs the servers of a job: it goes on where it parked, unless a database is another. In virtual time. */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
-import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
+import { type Fetch, type FetchRequest, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { decideParked } from "../../src/replicator/jobs/decide.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -22,18 +22,32 @@ const LATE = {
   body: Utf8Text.of("{}"),
 } as const;
 
+interface Log {
+  readonly history: readonly {
+    readonly start_last_seq: unknown;
+    readonly end_last_seq: unknown;
+  }[];
+}
+
+const NOT_ALLOWED = plainAnswer(405, '{"error":"method_not_allowed"}');
+const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
+const TANDEM = "CouchDB/3.5.0 (Tandem 0.1.0)";
+
 const stops: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
 /** A node with a parked job between two databases of a server that counts what it is asked. */
-async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)", { isEmpty = false } = {}) {
+async function openParked(serverName = COUCHDB, { isEmpty = false, options = {} } = {}) {
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
   /** What happens before a request is served, once. */
   const before = new Map<string, () => Promise<unknown>>();
+  /** A request that is served, and whose answer does not come, once. */
+  let lost: string | undefined;
+  const unknown = new Set<string>();
   const serve = (request: FetchRequest) => {
     const { pathname } = new URL(request.url);
     if (pathname !== "/_session") return server.serve(request);
@@ -42,16 +56,20 @@ async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)", { isEmpt
   };
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
+    const shown = `${request.method} ${pathname.replace(/_local\/[^/]*/, "_local/ID")}`;
     // The watcher asks the whole time, and about all jobs that park at once.
     if (pathname !== "/_db_updates" && pathname !== "/_dbs_info") {
-      const shown = `${request.method} ${pathname.replace(/_local\/.*/, "_local/ID")}`;
       asked.push(shown);
       const happening = before.get(shown);
       before.delete(shown);
       await happening?.();
     }
     await world.time.sleep(1, request.signal);
-    const answer = await serve(request);
+    const answer = unknown.has(shown) ? NOT_ALLOWED : await serve(request);
+    if (shown === lost) {
+      lost = undefined;
+      throw new RequestFailedError({ ...request, cause: "ECONNRESET" });
+    }
     return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
   };
   const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 10 } });
@@ -59,7 +77,7 @@ async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)", { isEmpt
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);
   if (!isEmpty) await node.put("a", "first", {});
-  const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/b`, continuous: true };
+  const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/b`, continuous: true, ...options };
   const id = await world.until(node.replicator.start(parseReplication(body), JOE));
   const onceParked = async (): Promise<void> => {
     const parkedCount = () => node.names.filter((name) => name === "replication.parked").length;
@@ -89,6 +107,20 @@ async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)", { isEmpt
       await world.until(kv.transact((tx) => databases.remove(tx, name)));
       await node.createDatabase(name);
     },
+    loseAnswerTo: (request: string): void => {
+      lost = request;
+    },
+    refuse: (request: string): void => {
+      unknown.add(request);
+    },
+    /** The checkpoint of the job in a database. */
+    log: async (name: string): Promise<Log> => {
+      const { kv, databases } = node;
+      const { entries } = await world.until(
+        kv.read(async (tx) => (await databases.open(tx, name)).localDocuments(tx)),
+      );
+      return JSON.parse(entries[0]?.body.text ?? "");
+    },
     has: (database: string, name: string): Promise<boolean> =>
       world.until(
         node.kv.read(async (tx) => {
@@ -114,6 +146,16 @@ const FOR_ONE_CHANGE = [
   "PUT /b/_local/ID",
 ];
 
+/** The same, of Tandems. */
+const FOR_ONE_CHANGE_OF_TANDEMS = [
+  "GET /a/_changes",
+  "POST /a/_bulk_get",
+  "POST /a/_local/ID/_continue",
+  "POST /b/_bulk_docs",
+  "POST /b/_local/ID/_continue",
+  "POST /b/_revs_diff",
+];
+
 test("a woken job asks each side what it needs, parks at once, and logs in nowhere", async () => {
   const node = await openParked();
   const asked = await node.wake("second");
@@ -122,12 +164,86 @@ test("a woken job asks each side what it needs, parks at once, and logs in nowhe
   expect(await node.wake("third")).toEqual(asked);
 });
 
+test("a Tandem that is woken for continues its checkpoint in one request, with what it remembered", async () => {
+  const node = await openParked(TANDEM);
+  const asked = await node.wake("second");
+  expect(await node.has("b", "second")).toBe(true);
+  expect(asked.toSorted()).toEqual(FOR_ONE_CHANGE_OF_TANDEMS);
+  expect(await node.wake("third")).toEqual(asked);
+  expect(node.names).not.toContain("replication.place-lost");
+  const [source, target] = [await node.log("a"), await node.log("b")];
+  expect(source).toEqual(target);
+  const places = source.history.map(({ start_last_seq, end_last_seq }) => [
+    start_last_seq,
+    end_last_seq,
+  ]);
+  const [third, second, first] = places;
+  expect(places).toEqual([
+    [second?.[1], third?.[1]],
+    [first?.[1], second?.[1]],
+    [0, first?.[1]],
+  ]);
+});
+
+test("a long run continues its own checkpoint", async () => {
+  const options = { worker_processes: 1, worker_batch_size: 1, checkpoint_interval: 1000 };
+  const node = await openParked(TANDEM, { options });
+  const { world } = node;
+  await world.time.run(world.time.nowMs + 60_000);
+  node.before.set("POST /b/_bulk_docs", async () => {
+    // For the next document.
+    node.before.set("POST /b/_bulk_docs", () => world.time.sleep(5000));
+  });
+  node.asked.splice(0);
+  const entry = { ...LATE, attachments: [] };
+  await world.until(
+    node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "a");
+      for (const id of ["second", "third"]) await database.write(tx, { ...entry, id }, ADMIN);
+    }),
+  );
+  await node.onceParked();
+  expect(count(node.asked, "POST /a/_local/ID/_continue")).toBe(2);
+  expect(await node.has("b", "third")).toBe(true);
+  const log = await node.log("a");
+  expect(log.history).toHaveLength(2);
+  expect(log).toEqual(await node.log("b"));
+});
+
+test("an answer to a continued checkpoint that is lost is asked for again", async () => {
+  const node = await openParked(TANDEM);
+  node.loseAnswerTo("POST /b/_local/ID/_continue");
+  const asked = await node.wake("second");
+  expect(count(asked, "POST /b/_local/ID/_continue")).toBe(2);
+  expect(node.names).not.toContain("replication.place-lost");
+  expect(await node.log("a")).toEqual(await node.log("b"));
+});
+
+test("a server that calls itself a Tandem and does not know the request is asked for its checkpoint", async () => {
+  const node = await openParked(TANDEM);
+  for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
+  const asked = await node.wake("second");
+  expect(asked).toHaveLength(FOR_ONE_CHANGE.length + 2);
+  expect(node.names).not.toContain("replication.place-lost");
+  expect(await node.log("a")).toEqual(await node.log("b"));
+});
+
 test("the first change of an empty database costs little more, as no checkpoint tells which databases they are", async () => {
   const node = await openParked(undefined, { isEmpty: true });
   const asked = await node.wake("first");
   expect(await node.has("b", "first")).toBe(true);
   expect(asked.toSorted()).toEqual([...FOR_ONE_CHANGE, "GET /a/", "GET /b/"].toSorted());
   expect(node.names).not.toContain("replication.place-lost");
+});
+
+test("the first change of an empty database costs no more where both are Tandems", async () => {
+  const node = await openParked(TANDEM, { isEmpty: true });
+  const asked = await node.wake("first");
+  expect(await node.has("b", "first")).toBe(true);
+  expect(asked.toSorted()).toEqual(FOR_ONE_CHANGE_OF_TANDEMS);
+  expect(node.names).not.toContain("replication.place-lost");
+  expect(await node.log("a")).toEqual(await node.log("b"));
+  expect((await node.log("a")).history).toHaveLength(1);
 });
 
 test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
@@ -244,9 +360,11 @@ test.each(["a", "b"])(
 test.each([
   ["a", "POST /a/_bulk_get"],
   ["b", "POST /b/_bulk_docs"],
-  ["b", "GET /a/_local/ID"],
+  ["b", "GET /b/_local/ID"],
+  ["a", "POST /a/_local/ID/_continue"],
+  ["b", "POST /b/_local/ID/_continue"],
 ])("it notices that %s was made anew before %s, and copies all", async (name, request) => {
-  const node = await openParked();
+  const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
   node.before.set(request, async () => {
     await node.kv.transact((tx) => node.databases.remove(tx, name));
     await node.kv.transact((tx) => node.databases.create(tx, name));
@@ -266,10 +384,15 @@ test.each([
   expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
 });
 
-test.each(["POST /b/_bulk_docs", "GET /b/"])(
-  "it notices that b was made anew before %s, when the source was empty before",
-  async (request) => {
-    const node = await openParked(undefined, { isEmpty: true });
+test.each([
+  [COUCHDB, "POST /b/_bulk_docs"],
+  [COUCHDB, "GET /b/"],
+  [TANDEM, "POST /b/_bulk_docs"],
+  [TANDEM, "POST /b/_local/ID/_continue"],
+])(
+  "it notices that b was made anew, as %s, before %s, when the source was empty before",
+  async (serverName, request) => {
+    const node = await openParked(serverName, { isEmpty: true });
     node.before.set(request, async () => {
       await node.kv.transact((tx) => node.databases.remove(tx, "b"));
       await node.kv.transact((tx) => node.databases.create(tx, "b"));
@@ -282,26 +405,29 @@ test.each(["POST /b/_bulk_docs", "GET /b/"])(
   },
 );
 
-test("a target that was put back to an earlier state gets again what it had", async () => {
-  const node = await openParked();
-  const { world, kv, databases } = node;
-  const locals = () =>
-    world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
-  const before = await locals();
-  await node.wake("second");
-  // A backup of the time before: the document is not there, and the checkpoint is the earlier one.
-  await node.remake("b");
-  await world.until(
-    kv.transact(async (tx) => {
-      const database = await databases.open(tx, "b");
-      for (const { id, body } of before.entries)
-        database.writeLocal(tx, { id, parent: undefined, body });
-    }),
-  );
-  await node.wake("third");
-  expect(await node.has("b", "second")).toBe(true);
-  expect(await node.has("b", "third")).toBe(true);
-});
+test.each([COUCHDB, TANDEM])(
+  "a target that was put back to an earlier state gets again what it had (%s)",
+  async (serverName) => {
+    const node = await openParked(serverName);
+    const { world, kv, databases } = node;
+    const locals = () =>
+      world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
+    const before = await locals();
+    await node.wake("second");
+    // A backup of the time before: the document is not there, and the checkpoint is the earlier one.
+    await node.remake("b");
+    await world.until(
+      kv.transact(async (tx) => {
+        const database = await databases.open(tx, "b");
+        for (const { id, body } of before.entries)
+          database.writeLocal(tx, { id, parent: undefined, body });
+      }),
+    );
+    await node.wake("third");
+    expect(await node.has("b", "second")).toBe(true);
+    expect(await node.has("b", "third")).toBe(true);
+  },
+);
 
 test("a job that comes to look, or is run by an operator, asks both sides", async () => {
   const node = await openParked();

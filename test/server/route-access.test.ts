@@ -243,6 +243,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /{database}/_local/{name}",
       "PUT /{database}/_local/{name}",
       "DELETE /{database}/_local/{name}",
+      "POST /{database}/_local/{name}/_continue",
       "GET /{database}/_local/{name}/{attachment...}",
       "PUT /{database}/_local/{name}/{attachment...}",
       "DELETE /{database}/_local/{name}/{attachment...}",

@@ -229,6 +229,17 @@ export interface Endpoint {
     signal: AbortSignal,
     instanceStartTime?: string,
   ): Promise<string | undefined>;
+  /**
+   * Writes the log of a run that went on where the stored one ends, with that one's history behind its own entry, in one request. False:
+   * the stored one ends elsewhere; undefined: the endpoint does not offer it, or has none, and what is stored has to be read.
+   * `madeAt`: the run may have begun at the beginning, and there be no log, if this is when the database was made.
+   */
+  continueLog(
+    id: string,
+    log: JsonText,
+    signal: AbortSignal,
+    options?: { readonly madeAt?: string },
+  ): Promise<boolean | undefined>;
   /** Makes what was written durable; the instance start time, to notice a re-created database. */
   commit(signal: AbortSignal): Promise<string>;
 }

@@ -158,6 +158,10 @@ class WatchedEndpoint implements Endpoint {
     return this.#noted("checkpoint", this.#inner.writeLocal(...args));
   }
 
+  continueLog(...args: Parameters<Endpoint["continueLog"]>): ReturnType<Endpoint["continueLog"]> {
+    return this.#noted("checkpoint", this.#inner.continueLog(...args));
+  }
+
   commit(signal: AbortSignal): Promise<string> {
     return this.#noted("checkpoint", this.#inner.commit(signal));
   }

@@ -42,7 +42,6 @@ export interface FoundLog {
 }
 
 interface WriteOptions {
-  readonly areRead?: boolean;
   readonly isShort?: boolean;
 }
 
@@ -106,16 +105,16 @@ export class Checkpoints {
 
   /**
    * Makes durable what both sides have, and then records it on both. Rejects when a side is not the database any more that it was
-   * at the start: what was copied may be gone. `areRead`: what both sides remember was read since the last document was written.
-   * `isShort`: the run is so short that a server which acknowledges nothing that is not durable need not be asked for that.
+   * at the start: what was copied may be gone. `isShort`: the run is so short that a server which acknowledges nothing that is not
+   * durable need not be asked for that.
    */
   async write(
     log: ReplicationLog,
     signal: AbortSignal,
-    { areRead = false, isShort = false }: WriteOptions = {},
+    { isShort = false }: WriteOptions = {},
   ): Promise<void> {
     const startTimes = await Promise.all(
-      this.#sides.map((side) => makeDurable(side, { areRead, isShort }, signal)),
+      this.#sides.map((side) => makeDurable(side, isShort, signal)),
     );
     const changed = this.#sides.filter(
       ({ instanceStartTime }, index) => !sameStartTime(instanceStartTime, startTimes[index]),
@@ -204,15 +203,10 @@ function openSide(name: Side["name"], { endpoint, info, log }: FoundSide, baseId
  * What it is and what it remembers are asked at once. So it may have been made anew in between, and the run have begun where
  * the former one was: then the log is gone.
  */
-async function makeDurable(
-  side: Side,
-  { areRead, isShort }: Required<WriteOptions>,
-  signal: AbortSignal,
-): Promise<string> {
+async function makeDurable(side: Side, isShort: boolean, signal: AbortSignal): Promise<string> {
   const { endpoint, name, found, instanceStartTime } = side;
   const isDurable = isShort && endpoint.writesDurably;
-  if (areRead && isDurable) return instanceStartTime;
-  if (areRead || found === undefined) return commit(side, signal);
+  if (found === undefined) return commit(side, signal);
   const [startTime, log] = await allTogether<[string, FoundLog | undefined]>(signal, [
     async (taskSignal) => (isDurable ? instanceStartTime : commit(side, taskSignal)),
     (taskSignal) => asCommit(name, readLog(endpoint, found.id, taskSignal), taskSignal),
@@ -259,7 +253,8 @@ export function isSameDatabase(before: string, now: string): boolean {
   return before === now && now !== UNKNOWN_START_TIME;
 }
 
-function sameStartTime(before: string, now: string | undefined): boolean {
+/** Whether a database may be the one that it was, as far as it says when it was made. */
+export function sameStartTime(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
 

@@ -3,6 +3,7 @@ import { NO_STATISTICS } from "../jobs/replication-statistics.ts";
 import { httpDate } from "../times.ts";
 import {
   commonAncestry,
+  continuedLog,
   nextLog,
   parseReplicationLog,
   type ReplicationLogEntry,
@@ -64,6 +65,44 @@ test("a run owns one entry, and fifty are kept", () => {
   expect(log.history?.length).toBe(50);
   expect(log.history?.[0]?.session_id).toBe("now");
   expect(log.source_last_seq).toBe(6);
+});
+
+const CONTINUED = {
+  session_id: "c",
+  source_last_seq: "9-x",
+  history: [{ ...entry("c", "9-x"), start_last_seq: "5-x" }],
+};
+
+function stored(session: string, sequence: unknown, ...earlier: ReplicationLogEntry[]): string {
+  const history = [entry(session, sequence), ...earlier];
+  return JSON.stringify({ session_id: session, source_last_seq: sequence, history });
+}
+
+test("a log goes on from one that ends where it begins", () => {
+  const log = continuedLog(stored("b", "5-x", entry("a", "2-x")), CONTINUED);
+  expect(log?.source_last_seq).toBe("9-x");
+  expect(log?.history?.map(({ session_id }) => session_id)).toEqual(["c", "b", "a"]);
+});
+
+test("a log takes the place of one of the same run", () => {
+  const earlier = { ...entry("c", "7-x"), start_last_seq: "5-x" };
+  const history = [earlier, entry("b", "5-x")];
+  const own = JSON.stringify({ session_id: "c", source_last_seq: "7-x", history });
+  expect(continuedLog(own, CONTINUED)?.history).toEqual([CONTINUED.history[0], history[1]]);
+});
+
+test("a log that goes on keeps fifty entries", () => {
+  const earlier = Array.from({ length: 49 }, (_, index) => entry(`old-${index}`, index));
+  const history = continuedLog(stored("b", "5-x", ...earlier), CONTINUED)?.history;
+  expect(history).toHaveLength(50);
+  expect(history?.at(-1)?.session_id).toBe("old-47");
+});
+
+test("a log does not go on from one that ends elsewhere, or from what is none", () => {
+  for (const text of [stored("b", "4-x"), stored("b", 5), '{"n":1}', "{}"]) {
+    expect(continuedLog(text, CONTINUED)).toBeUndefined();
+  }
+  expect(continuedLog(stored("b", "5-x"), { ...CONTINUED, history: [] })).toBeUndefined();
 });
 
 test("dates are RFC 1123", () => {

@@ -214,6 +214,26 @@ export function nextLog(run: RecordedRun): ReplicationLog {
   };
 }
 
+/**
+ * The log that takes the place of `stored` when a run went on where that one ends, or had written it itself. `next`: the run's log, whose
+ * history is its own entry. Undefined: `stored` is no log, or ends elsewhere.
+ */
+export function continuedLog(stored: JsonText, next: ReplicationLog): ReplicationLog | undefined {
+  const before = parseReplicationLog(stored);
+  const [entry] = next.history ?? [];
+  if (before === undefined || entry === undefined) return undefined;
+  const isOwn = before.session_id === next.session_id;
+  if (!isOwn && !sameSequence(before.source_last_seq, entry.start_last_seq)) return undefined;
+  const [latest, ...rest] = before.history ?? [];
+  const isRenewed = latest?.session_id === entry.session_id;
+  const earlier = latest === undefined || isRenewed ? rest : [latest, ...rest];
+  return { ...next, history: [entry, ...earlier].slice(0, HISTORY_LENGTH_MAX) };
+}
+
+function sameSequence(left: SourceSequence, right: SourceSequence): boolean {
+  return JSON.stringify(left) === JSON.stringify(right);
+}
+
 /** The figures that the latest recorded run had reached. */
 export function recordedStatistics(history: readonly ReplicationLogEntry[]): ReplicationStatistics {
   const [latest] = history;

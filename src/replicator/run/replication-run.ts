@@ -29,6 +29,7 @@ import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
 import type { Checkpoints } from "./checkpoints.ts";
+import { continueLogs } from "./continue-logs.ts";
 import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
 import { openSides } from "./open-sides.ts";
@@ -40,7 +41,12 @@ import {
   type ParkedPlace,
   ParkedPlaceLostError,
 } from "./parked-place.ts";
-import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
+import {
+  nextLog,
+  type ReplicationLog,
+  type ReplicationLogEntry,
+  recordedStatistics,
+} from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
 import { ThroughSequence } from "./through-sequence.ts";
@@ -199,9 +205,8 @@ export class ReplicationRun {
   }
 
   async #run(signal: AbortSignal): Promise<ReplicationEnding> {
-    let checkpoints: Checkpoints;
     try {
-      checkpoints = (await this.#runFromParked(signal)) ?? (await this.#runFromCheckpoints(signal));
+      if (!(await this.#runFromParked(signal))) await this.#runFromCheckpoints(signal);
     } catch (error) {
       if (!isStopRequest(error) && !isStopRequest(signal.reason)) throw error;
       if (this.#begun) await this.#lastCheckpoint();
@@ -209,25 +214,25 @@ export class ReplicationRun {
     } finally {
       await this.#changes.giveUp();
     }
-    return { kind: "completed", result: this.#result(checkpoints) };
+    return { kind: "completed", result: this.#result() };
   }
 
   /**
-   * Goes on at once where the run before parked, and asks both sides for its checkpoint before the next one is written. Undefined:
+   * Goes on at once where the run before parked, and both sides have to have its checkpoint when the next one is written. False:
    * there is no such place, or the databases are others by now; what was written is there, and all is to be looked at again.
    */
-  async #runFromParked(signal: AbortSignal): Promise<Checkpoints | undefined> {
+  async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
-    if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined)
-      return undefined;
+    if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
     // A source that may not be written has no checkpoint that would tell whether it is the one that it was.
-    if ((await ownCheckpoint.read()) !== undefined) return undefined;
+    if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
       await this.copySecurity(signal);
       this.#begin(parkedAt.sequence, parkedAt.statistics);
       this.#startTimes = parkedAt.startTimes;
-      return await this.#copyToEnd(signal);
+      await this.#copyToEnd(signal);
+      return true;
     } catch (error) {
       if (signal.aborted || !isPlaceLost(error)) throw error;
       this.#begun = false;
@@ -237,11 +242,11 @@ export class ReplicationRun {
       this.#parts.runtime.trace.event("replication.place-lost", {
         source: this.#parts.source.shownUrl,
       });
-      return undefined;
+      return false;
     }
   }
 
-  async #runFromCheckpoints(signal: AbortSignal): Promise<Checkpoints> {
+  async #runFromCheckpoints(signal: AbortSignal): Promise<void> {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
     const { sequence, history } = found.ancestry;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
@@ -249,11 +254,11 @@ export class ReplicationRun {
     this.#begin(this.#startAfter(sequence), isRestart ? undefined : recordedStatistics(history));
     this.#checkpoints = found;
     this.#startTimes = found.startTimes;
-    return this.#copyToEnd(signal);
+    await this.#copyToEnd(signal);
   }
 
-  /** Copies, and writes checkpoints meanwhile and at the end. Returns what both sides remembered. */
-  async #copyToEnd(signal: AbortSignal): Promise<Checkpoints> {
+  /** Copies, and writes checkpoints meanwhile and at the end. */
+  async #copyToEnd(signal: AbortSignal): Promise<void> {
     const copied = new AbortController();
     const batchCopier = this.#openBatchCopier();
     const undisturbed = this.#undisturbed(copied.signal);
@@ -272,7 +277,7 @@ export class ReplicationRun {
       later((taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal)),
       later((taskSignal) => this.#checkpointRegularly(copied.signal, taskSignal)),
     ]);
-    return this.#checkpoint(signal);
+    await this.#checkpoint(signal);
   }
 
   /** Settles when it is time to begin with what goes on beside the copying: a run that ends by itself is mostly over before. */
@@ -477,44 +482,80 @@ export class ReplicationRun {
     }
   }
 
-  /** Records the through sequence on both sides, when it moved and something was copied. Returns what they remembered before the run. */
-  async #checkpoint(signal: AbortSignal): Promise<Checkpoints> {
-    const { runtime, replication } = this.#parts;
+  /** Records the through sequence on both sides, when it moved. A run that goes on where another parked finds out whether it may. */
+  async #checkpoint(signal: AbortSignal): Promise<void> {
+    const { replication, parkedAt } = this.#parts;
     const through = this.#sequence.through;
-    const wasAsked = this.#checkpoints !== undefined;
-    const checkpoints = this.#checkpoints ?? (await this.#askParked(signal));
-    this.#checkpoints = checkpoints;
-    if (!replication.options.useCheckpoints || through === this.#committed) return checkpoints;
-    const nowMs = runtime.clock.nowMs();
-    const log = nextLog({
+    const isDue = replication.options.useCheckpoints && through !== this.#committed;
+    // What was written last tells that the databases are those that they were.
+    if (!isDue && this.#log !== undefined) return;
+    if (isDue && this.#checkpoints === undefined && parkedAt !== undefined) {
+      return this.#continueLogs(parkedAt, through, signal);
+    }
+    this.#checkpoints ??= await this.#askParked(signal);
+    if (!isDue) return;
+    const log = this.#nextLog(through, this.#checkpoints.ancestry.history);
+    await this.#parts.mayWrite();
+    await this.#checkpoints.write(log, signal, { isShort: this.#isShort });
+    this.#recorded(log, through);
+  }
+
+  /** Records the through sequence on both sides, if they are the databases of the run that parked there. */
+  async #continueLogs(
+    parkedAt: ParkedPlace,
+    through: SourceSequence,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#checkAllSeen(parkedAt);
+    const log = this.#nextLog(through, []);
+    await this.#parts.mayWrite();
+    const isBeginning = this.#isBeginning(parkedAt.sequence);
+    const options = { startTimes: parkedAt.startTimes, isBeginning, isShort: this.#isShort };
+    await continueLogs(this.#parts, log, options, signal);
+    this.#recorded(log, through);
+  }
+
+  /** Throws a ParkedPlaceLostError when earlier runs have passed what is not listed: the next one looks back. */
+  async #checkAllSeen({ statistics }: ParkedPlace): Promise<void> {
+    if (statistics.docWriteFailures === 0 || (await this.#parts.failures.isWhole())) return;
+    throw new ParkedPlaceLostError();
+  }
+
+  get #isShort(): boolean {
+    return this.#parts.runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
+  }
+
+  /** That of this run, with the histories of `earlier` ones behind it. */
+  #nextLog(through: SourceSequence, earlier: readonly ReplicationLogEntry[]): ReplicationLog {
+    const { runtime, replication } = this.#parts;
+    return nextLog({
       sessionId: this.#sessionId,
       startTimeMs: this.#startTimeMs,
-      nowMs,
+      nowMs: runtime.clock.nowMs(),
       startSequence: this.#start,
       throughSequence: through,
       statistics: this.#statistics,
-      earlier: checkpoints.ancestry.history,
+      earlier,
       byDocumentIds: replication.selection.kind === "doc-ids",
     });
-    await this.#parts.mayWrite();
-    const isShort = runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
-    await checkpoints.write(log, signal, { areRead: !wasAsked, isShort });
+  }
+
+  #recorded(log: ReplicationLog, through: SourceSequence): void {
+    const { runtime, source } = this.#parts;
     this.#log = log;
     this.#committed = through;
-    runtime.trace.event("replication.checkpoint", { source: this.#parts.source.shownUrl });
-    return checkpoints;
+    runtime.trace.event("replication.checkpoint", { source: source.shownUrl });
   }
 
   /** Throws a ParkedPlaceLostError when the run may not go on where the one before parked. */
   async #askParked(signal: AbortSignal): Promise<Checkpoints> {
-    const { parkedAt, failures } = this.#parts;
-    const found =
-      parkedAt &&
-      (this.#isBeginning(parkedAt.sequence)
-        ? await findAtBeginning(this.#parts, parkedAt, signal)
-        : await findParked(this.#parts, parkedAt, undefined, signal));
-    const isAllSeen = found?.passedFailures === false || (await failures.isWhole());
-    if (found === undefined || !isAllSeen) throw new ParkedPlaceLostError();
+    const { parkedAt } = this.#parts;
+    if (parkedAt === undefined) throw new ParkedPlaceLostError();
+    const found = this.#isBeginning(parkedAt.sequence)
+      ? await findAtBeginning(this.#parts, parkedAt, signal)
+      : await findParked(this.#parts, parkedAt, undefined, signal);
+    if (found === undefined) throw new ParkedPlaceLostError();
+    await this.#checkAllSeen(parkedAt);
     return found;
   }
 
@@ -537,10 +578,10 @@ export class ReplicationRun {
     }
   }
 
-  #result(checkpoints: Checkpoints): Readonly<Record<string, unknown>> {
+  #result(): Readonly<Record<string, unknown>> {
     if (!this.#parts.replication.options.useCheckpoints) return { use_checkpoints: false };
     if (this.#pipeline?.hasCopied !== true || this.#log === undefined) {
-      return { no_changes: true, ...checkpoints.sourceLog };
+      return { no_changes: true, ...this.#checkpoints?.sourceLog };
     }
     return { ...this.#log };
   }

@@ -54,6 +54,11 @@ const SECURITY = "_security";
  */
 const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
+/** A Tandem has a request for it (`docs/api/documents.md`). */
+const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
+/** Answers to it where there is no log, and from a server that does not know it. */
+const NOT_OFFERED: ReadonlySet<number> = new Set([404, 405]);
+
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
@@ -230,6 +235,22 @@ export class HttpEndpoint implements Endpoint {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, answer);
     }
     return revision;
+  }
+
+  async continueLog(
+    id: string,
+    log: JsonText,
+    signal: AbortSignal,
+    { madeAt }: { readonly madeAt?: string } = {},
+  ): Promise<boolean | undefined> {
+    if (!CONTINUES_LOGS.test(this.#requests.serverName ?? "")) return undefined;
+    const parameters = madeAt === undefined ? "" : query({ instance_start_time: madeAt });
+    const path = `_local/${encodeURIComponent(id)}/_continue${parameters}`;
+    const response = await this.#requests.ask("POST", path, { body: log, signal });
+    if (response.status === 201) return true;
+    if (response.status === 409) return false;
+    if (NOT_OFFERED.has(response.status)) return undefined;
+    throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
   }
 
   async commit(signal: AbortSignal): Promise<string> {

@@ -168,6 +168,11 @@ export class LocalEndpoint implements Endpoint {
     return outcome.kind === "written" ? outcome.revision : undefined;
   }
 
+  /** To read what is stored takes no request. */
+  async continueLog(): Promise<undefined> {
+    return undefined;
+  }
+
   async commit(): Promise<string> {
     // What a transaction acknowledged is durable.
     return (await this.info()).instanceStartTime;
