@@ -21,8 +21,8 @@ const COMPARED_MAX = 100;
 const NEW_MAX = 100;
 /** Events are gathered for so long: a busy server is not asked for each of its changes. */
 const GATHER_MS = 100;
-/** The same at a server with many changes: jobs that run together cost a third less than each for itself. */
-const GATHER_MS_MAX = 250;
+/** The same at a server with many changes: jobs that run together cost less than each for itself (decision 298). */
+const GATHER_MS_MAX = 150;
 /** For each database that has changed: with more than fifty in a second, more and more are gathered. */
 const GATHER_MS_EACH = 20;
 /** Without a feed: how long a round lasts at least. */
