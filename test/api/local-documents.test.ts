@@ -90,6 +90,19 @@ test("a replication log is the first of the database that was made then", async 
   expect((await ask("GET /films/_local/log")).json).toMatchObject(body);
 });
 
+test("a log that is too long to be parsed at once is not continued", async () => {
+  const { ask } = await openFilms();
+  const history = [entry("one", "0", "5-x")];
+  const stored = { session_id: "one", source_last_seq: "5-x", history };
+  await ask("PUT /films/_local/log", { body: { ...stored, more: "x".repeat(1024 * 1024) } });
+  const next = [entry("two", "5-x", "7-x")];
+  const body = { session_id: "two", source_last_seq: "7-x", history: next };
+  const reason = "The stored log has more than 1048576 bytes: read it, and write it.";
+  expect(await ask("POST /films/_local/log/_continue", { body })).toMatchObject(
+    refusal(413, "too_large", reason),
+  );
+});
+
 test("a log that never was is not continued", async () => {
   const { ask } = await openFilms();
   const body = { session_id: "two", source_last_seq: 7, history: [entry("two", "5-x", "7-x")] };

@@ -56,8 +56,8 @@ const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
 /** A Tandem has a request for it (`docs/api/documents.md`). */
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
-/** Answers to it where there is no log, and from a server that does not know it. */
-const NOT_OFFERED: ReadonlySet<number> = new Set([404, 405]);
+/** Answers to it where there is no log, from a server that does not know it, and where the log is too long. */
+const NOT_OFFERED: ReadonlySet<number> = new Set([404, 405, 413]);
 
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
