@@ -105,6 +105,11 @@ test("a log does not go on from one that ends elsewhere, or from what is none", 
   expect(continuedLog(stored("b", "5-x"), { ...CONTINUED, history: [] })).toBeUndefined();
 });
 
+test("a sequence that is nested too deeply to be written is none", () => {
+  const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+  expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
+});
+
 test("dates are RFC 1123", () => {
   expect(httpDate(Date.UTC(2013, 9, 10, 5, 56, 38))).toBe("Thu, 10 Oct 2013 05:56:38 GMT");
 });

@@ -129,7 +129,13 @@ function countOf(value: unknown): number {
 }
 
 function isSequence(value: unknown): boolean {
-  return value !== undefined && JSON.stringify(value).length <= SEQUENCE_LENGTH_MAX;
+  if (value === undefined) return false;
+  try {
+    return JSON.stringify(value).length <= SEQUENCE_LENGTH_MAX;
+  } catch {
+    // Nested more deeply than can be written.
+    return false;
+  }
 }
 
 /** What both sides agree on. `undefined` stands for a side without a log. */
