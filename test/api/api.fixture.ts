@@ -3,6 +3,7 @@ import {
   type Api,
   type ApiParts,
   type ApiRequest,
+  checkpointRoutes,
   createApi,
   pausingOf,
   type User,
@@ -112,7 +113,7 @@ export async function openApi({
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,
-    routes: [],
+    routes: checkpointRoutes({ kv, databases }),
     ...parts,
   };
   const api = createApi(all);

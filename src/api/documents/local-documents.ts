@@ -1,27 +1,15 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
-import { base64Encode, hexDecode, md5HexOf, Utf8Text } from "../../base/index.ts";
-import {
-  badRequest,
-  ProtocolError,
-  type WireDocument,
-  wireDocumentPieces,
-} from "../../protocol/index.ts";
-import { continuedLog, parseReplicationLog } from "../../replicator/index.ts";
+import { base64Encode, hexDecode, md5HexOf } from "../../base/index.ts";
+import { badRequest, type WireDocument, wireDocumentPieces } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { readDocumentBody, readJsonBody } from "../http/request-body.ts";
+import { readDocumentBody } from "../http/request-body.ts";
 import { json, jsonAsIs, matchesEntityTag, notModified } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { notFound } from "./document-request.ts";
 import { checkWire } from "./edits.ts";
-
-/** Of a log that is continued: it is parsed in one turn. Fifty runs in a cluster of hundreds of shards have half as much. */
-const LOG_BYTES_MAX = 1024 * 1024;
-
-const ENDS_ELSEWHERE = "The stored replication log ends elsewhere.";
-const MADE_ANEW = "The database was made at another time.";
 
 export function localDocumentRoutes(parts: DatabaseParts): Route[] {
   const path = "/{database}/_local/{name}";
@@ -33,7 +21,6 @@ export function localDocumentRoutes(parts: DatabaseParts): Route[] {
     defineRoute("GET", path, (call) => readLocal(parts, call, id(call))),
     defineRoute("PUT", path, (call) => writeLocal(parts, call, id(call))),
     defineRoute("DELETE", path, (call) => deleteLocal(parts, call, id(call))),
-    defineRoute("POST", `${path}/_continue`, (call) => continueLog(parts, call, id(call))),
   ];
 }
 
@@ -76,39 +63,6 @@ export async function writeLocal(
   const { revision } = outcome;
   const headers = { ETag: `"${revision}"`, Location: locationOf(call, id) };
   return json(wire.deleted ? 200 : 201, { ok: true, id, rev: revision }, headers);
-}
-
-/** Ours: a checkpoint goes on from the one that is stored, which need not be read for that (decision 297). */
-async function continueLog(parts: DatabaseParts, call: Call, id: string): Promise<ApiResponse> {
-  const log = parseReplicationLog(await readJsonBody(call, LOG_BYTES_MAX));
-  if (log?.history?.length !== 1) {
-    throw badRequest(
-      "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry.",
-    );
-  }
-  const madeAt = call.request.query.get("instance_start_time");
-  const outcome = await writeDatabase(
-    parts,
-    call,
-    async (tx, database) => {
-      if (madeAt !== undefined && madeAt !== database.instanceStartTime) {
-        throw new ProtocolError(409, "conflict", MADE_ANEW);
-      }
-      const stored = await database.readLocal(tx, id);
-      if (stored === undefined && madeAt === undefined) return undefined;
-      if (stored !== undefined && stored.body.bytes.length > LOG_BYTES_MAX) {
-        const reason = `The stored log has more than ${LOG_BYTES_MAX} bytes: read it, and write it.`;
-        throw new ProtocolError(413, "too_large", reason);
-      }
-      const next = stored === undefined ? log : continuedLog(stored.body.text, log);
-      if (next === undefined) throw new ProtocolError(409, "conflict", ENDS_ELSEWHERE);
-      const body = Utf8Text.of(JSON.stringify(next));
-      return database.writeLocal(tx, { id, parent: stored?.revision, body });
-    },
-    { whenUnknown: "retry" },
-  );
-  if (outcome?.kind !== "written") throw notFound("missing");
-  return json(201, { ok: true, id, rev: outcome.revision }, { Location: locationOf(call, id) });
 }
 
 /** The revision that a body names: the first of its `_revisions` counts before `_rev`, as in CouchDB. */

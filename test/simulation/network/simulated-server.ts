@@ -1,6 +1,6 @@
 /** A node that serves the API to the others, and fails over some documents, alone or with others. It is the real code. */
 import { setMaxListeners } from "node:events";
-import { createApi, UuidSource } from "../../../src/api/index.ts";
+import { checkpointRoutes, createApi, UuidSource } from "../../../src/api/index.ts";
 import { DesignCodes } from "../../../src/documents/index.ts";
 import { parseMultipart } from "../../../src/host/http/multipart-parser.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
@@ -58,7 +58,7 @@ export class SimulatedServer {
       hashPasswords: async (edits) => edits,
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,
-      routes: [],
+      routes: checkpointRoutes({ kv, databases }),
     });
   }
 

@@ -1,0 +1,61 @@
+/**
+ * `/{db}/_local/{name}/_continue`: a checkpoint goes on from the one that is stored, which need not be read for that (decision 297).
+ * CouchDB has no counterpart.
+ */
+import { Utf8Text } from "../../base/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { continuedLog, parseReplicationLog } from "../../replicator/index.ts";
+import { locationOf, writeDatabase } from "../access/database-access.ts";
+import type { DatabaseParts } from "../api-parts.ts";
+import { notFound } from "../documents/document-request.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { readJsonBody } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** Of a log: it is parsed in one turn. Fifty runs in a cluster of hundreds of shards have half as much. */
+const LOG_BYTES_MAX = 1024 * 1024;
+
+const NO_LOG =
+  "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry.";
+const TOO_LONG = `The stored log has more than ${LOG_BYTES_MAX} bytes: read it, and write it.`;
+const ENDS_ELSEWHERE = "The stored replication log ends elsewhere.";
+const MADE_ANEW = "The database was made at another time.";
+
+type CheckpointsParts = Pick<DatabaseParts, "kv" | "databases">;
+
+export function checkpointRoutes(parts: CheckpointsParts): readonly Route[] {
+  return [
+    defineRoute("POST", "/{database}/_local/{name}/_continue", (call) => continueLog(parts, call)),
+  ];
+}
+
+async function continueLog(parts: CheckpointsParts, call: Call): Promise<ApiResponse> {
+  const id = `_local/${parameter(call, "name")}`;
+  const log = parseReplicationLog(await readJsonBody(call, LOG_BYTES_MAX));
+  if (log?.history?.length !== 1) throw badRequest(NO_LOG);
+  const madeAt = call.request.query.get("instance_start_time");
+  const outcome = await writeDatabase(
+    parts,
+    call,
+    async (tx, database) => {
+      if (madeAt !== undefined && madeAt !== database.instanceStartTime) {
+        throw new ProtocolError(409, "conflict", MADE_ANEW);
+      }
+      const stored = await database.readLocal(tx, id);
+      if (stored === undefined && madeAt === undefined) return undefined;
+      if (stored !== undefined && stored.body.bytes.length > LOG_BYTES_MAX) {
+        throw new ProtocolError(413, "too_large", TOO_LONG);
+      }
+      const next = stored === undefined ? log : continuedLog(stored.body.text, log);
+      if (next === undefined) throw new ProtocolError(409, "conflict", ENDS_ELSEWHERE);
+      const body = Utf8Text.of(JSON.stringify(next));
+      return database.writeLocal(tx, { id, parent: stored?.revision, body });
+    },
+    { whenUnknown: "retry" },
+  );
+  if (outcome?.kind !== "written") throw notFound("missing");
+  const headers = { Location: locationOf(call, id) };
+  return json(201, { ok: true, id, rev: outcome.revision }, headers);
+}

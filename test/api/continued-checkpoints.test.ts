@@ -1,0 +1,89 @@
+/** Checkpoints that go on from the stored ones, in one request. */
+import { expect, test } from "vitest";
+import { openFilms } from "./api.fixture.ts";
+import { refusal } from "./rows.ts";
+
+/** An entry of a replication log. */
+function entry(session_id: string, start_last_seq: string, end_last_seq: string) {
+  const recorded_seq = end_last_seq;
+  return { session_id, start_last_seq, end_last_seq, recorded_seq, docs_read: 3 };
+}
+
+test("a replication log goes on from the stored one, once", async () => {
+  const { ask } = await openFilms();
+  const history = [entry("one", "0", "5-x")];
+  const first = { session_id: "one", source_last_seq: "5-x", history };
+  await ask("PUT /films/_local/log", { body: first });
+  const next = {
+    session_id: "two",
+    source_last_seq: "7-x",
+    history: [entry("two", "5-x", "7-x")],
+  };
+  for (const rev of ["0-2", "0-3"]) {
+    expect(await ask("POST /films/_local/log/_continue", { body: next })).toMatchObject({
+      status: 201,
+      json: { ok: true, id: "_local/log", rev },
+    });
+  }
+  const { json } = await ask("GET /films/_local/log");
+  expect(json).toMatchObject({ _rev: "0-3", session_id: "two", source_last_seq: "7-x" });
+  expect(json.history).toMatchObject([entry("two", "5-x", "7-x"), entry("one", "0", "5-x")]);
+  const late = {
+    session_id: "three",
+    source_last_seq: "8-x",
+    history: [entry("three", "5-x", "8-x")],
+  };
+  const refused = await ask("POST /films/_local/log/_continue", { body: late });
+  expect(refused).toMatchObject(
+    refusal(409, "conflict", "The stored replication log ends elsewhere."),
+  );
+  expect((await ask("GET /films/_local/log")).json).toEqual(json);
+});
+
+test("a replication log is the first of the database that was made then", async () => {
+  const { ask } = await openFilms();
+  const { instance_start_time: madeAt } = (await ask("GET /films")).json;
+  const history = [entry("one", "0", "5-x")];
+  const body = { session_id: "one", source_last_seq: "5-x", history };
+  const at = (time: string) =>
+    ask(`POST /films/_local/log/_continue?instance_start_time=${time}`, { body });
+  expect(await at("1")).toMatchObject(
+    refusal(409, "conflict", "The database was made at another time."),
+  );
+  expect((await ask("GET /films/_local/log")).status).toBe(404);
+  expect((await at(madeAt)).json.rev).toBe("0-1");
+  expect((await ask("GET /films/_local/log")).json).toMatchObject(body);
+});
+
+test("a log that is too long to be parsed at once is not continued", async () => {
+  const { ask } = await openFilms();
+  const history = [entry("one", "0", "5-x")];
+  const stored = { session_id: "one", source_last_seq: "5-x", history };
+  await ask("PUT /films/_local/log", { body: { ...stored, more: "x".repeat(1024 * 1024) } });
+  const next = [entry("two", "5-x", "7-x")];
+  const body = { session_id: "two", source_last_seq: "7-x", history: next };
+  const reason = "The stored log has more than 1048576 bytes: read it, and write it.";
+  expect(await ask("POST /films/_local/log/_continue", { body })).toMatchObject(
+    refusal(413, "too_large", reason),
+  );
+});
+
+test("a log that never was is not continued", async () => {
+  const { ask } = await openFilms();
+  const body = { session_id: "two", source_last_seq: 7, history: [entry("two", "5-x", "7-x")] };
+  expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
+    refusal(404, "not_found", "missing"),
+  );
+});
+
+test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history: [{}] }, []])(
+  "what is no log continues none: %j",
+  async (body) => {
+    const { ask } = await openFilms();
+    const reason =
+      "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry.";
+    expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
+      refusal(400, "bad_request", reason),
+    );
+  },
+);
