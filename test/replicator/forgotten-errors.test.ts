@@ -1,6 +1,7 @@
 /** How many failures in a row a job has: those before a run that lasted are forgotten. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
+import { deferred } from "../support/deferred.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 import { FAR_URL, openFarServer } from "./far-server.fixture.ts";
 
@@ -18,8 +19,14 @@ test.each([
 ])("a failure after a run that was %s", async (_, thresholds, errorCount) => {
   let aheadMs = 0;
   let isLockedOut = false;
+  let isFeedRead = false;
+  const begun = deferred();
   const far = await openFarServer(async ({ url }, pass) => {
+    const isFeed = url.includes("/source/_changes");
+    // The first page may be asked for before the run knows where it begins.
+    if (isFeed && isFeedRead) begun.resolve();
     const answer = await pass();
+    if (isFeed && answer.status === 200) isFeedRead = true;
     return isLockedOut && url.includes("/source/") ? { ...answer, status: 403 } : answer;
   });
   const node = await openNode({
@@ -54,6 +61,7 @@ test.each([
   await node.event("replication.started", () => {
     return count(({ name }) => name === "replication.started") === 3;
   });
+  await begun.promise;
   aheadMs = thresholds * HEALTH_THRESHOLD_SEC * 1000;
   isLockedOut = true;
   // Whoever waits for changes finds out.
