@@ -16,8 +16,8 @@ const QUIET_MS_CROWDED = 1000;
 /** How soon a run whose source is quiet notices that all slots are taken. */
 const LOOK_MS_MAX = 2000;
 /**
- * The source of a job that is woken so soon after it parked is busy. To wake a job takes six to eight requests. In a slot a change takes three,
- * and one for the next page of the feed.
+ * The source of a job that is woken so soon after it parked is busy. To wake a job takes six to eight requests. In a slot a change takes
+ * three, and one for the next page of the feed.
  */
 const BUSY_MS = 5000;
 /** While no job is to be parked: how soon another setting is noticed. */
