@@ -9,8 +9,13 @@ import type { MissingRevisions } from "../../databases/index.ts";
 import type { WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
-/** A place in the source's changes: opaque, any JSON value. Never compared, never parsed. 0 is before everything. */
+/** A place in the source's changes: opaque, any JSON value. Never ordered, never parsed. 0 is before everything. */
 export type SourceSequence = unknown;
+
+/** Whether two are the same place, as far as their JSON says. */
+export function isSameSequence(left: SourceSequence, right: SourceSequence): boolean {
+  return JSON.stringify(left) === JSON.stringify(right);
+}
 
 /**
  * Of a sequence as JSON. Checkpoints keep 150 of them, and a job a few more. CouchDB's have some hundred characters, and thousands in a

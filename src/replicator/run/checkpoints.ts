@@ -4,6 +4,7 @@ import {
   type Endpoint,
   EndpointError,
   type EndpointInfo,
+  isSameSequence,
   type SourceSequence,
   type StartTimes,
 } from "../endpoints/endpoint.ts";
@@ -42,7 +43,7 @@ export interface FoundLog {
 }
 
 interface WriteOptions {
-  readonly isShort?: boolean;
+  readonly isShort: boolean;
 }
 
 /** Servers that do not know when a database was made say so; it compares equal to anything (CouchDB 3.5). */
@@ -95,7 +96,7 @@ export class Checkpoints {
   isAt(sequence: SourceSequence): boolean {
     const isStored = this.#sides.every(({ revision }) => revision !== undefined);
     const found = this.ancestry.sequence;
-    return isStored && found !== 0 && JSON.stringify(found) === JSON.stringify(sequence);
+    return isStored && found !== 0 && isSameSequence(found, sequence);
   }
 
   get startTimes(): StartTimes {
@@ -108,11 +109,7 @@ export class Checkpoints {
    * at the start: what was copied may be gone. `isShort`: the run is so short that a server which acknowledges nothing that is not
    * durable need not be asked for that.
    */
-  async write(
-    log: ReplicationLog,
-    signal: AbortSignal,
-    { isShort = false }: WriteOptions = {},
-  ): Promise<void> {
+  async write(log: ReplicationLog, signal: AbortSignal, { isShort }: WriteOptions): Promise<void> {
     const startTimes = await Promise.all(
       this.#sides.map((side) => makeDurable(side, isShort, signal)),
     );

@@ -3,11 +3,12 @@
  * while both sides are asked what they remember.
  */
 import { abortWith } from "../../base/index.ts";
-import type {
-  ChangesItem,
-  ChangesRequest,
-  Endpoint,
-  SourceSequence,
+import {
+  type ChangesItem,
+  type ChangesRequest,
+  type Endpoint,
+  isSameSequence,
+  type SourceSequence,
 } from "../endpoints/endpoint.ts";
 
 type Items = readonly ChangesItem[];
@@ -36,7 +37,7 @@ export class EarlyChanges {
 
   /** Asks for the changes after `since`, unless they are asked for already; for none after another place then. */
   async begin(since: SourceSequence, signal: AbortSignal): Promise<void> {
-    if (this.#begun !== undefined && isSame(this.#begun.since, since)) return;
+    if (this.#begun !== undefined && isSameSequence(this.#begun.since, since)) return;
     await this.giveUp();
     const controller = new AbortController();
     const unfollow = abortWith(signal, controller);
@@ -75,8 +76,4 @@ export class EarlyChanges {
     await begun.first.catch(() => {});
     await begun.iterator.return?.();
   }
-}
-
-function isSame(left: SourceSequence, right: SourceSequence): boolean {
-  return JSON.stringify(left) === JSON.stringify(right);
 }

@@ -4,7 +4,7 @@
  * log.
  */
 import type { JsonText } from "../../base/index.ts";
-import { SEQUENCE_LENGTH_MAX, type SourceSequence } from "../endpoints/endpoint.ts";
+import { isSameSequence, SEQUENCE_LENGTH_MAX, type SourceSequence } from "../endpoints/endpoint.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
 import { httpDate } from "../times.ts";
@@ -229,15 +229,11 @@ export function continuedLog(stored: JsonText, next: ReplicationLog): Replicatio
   const [entry] = next.history ?? [];
   if (before === undefined || entry === undefined) return undefined;
   const isOwn = before.session_id === next.session_id;
-  if (!isOwn && !sameSequence(before.source_last_seq, entry.start_last_seq)) return undefined;
+  if (!isOwn && !isSameSequence(before.source_last_seq, entry.start_last_seq)) return undefined;
   const [latest, ...rest] = before.history ?? [];
   const isRenewed = latest?.session_id === entry.session_id;
   const earlier = latest === undefined || isRenewed ? rest : [latest, ...rest];
   return { ...next, history: [entry, ...earlier].slice(0, HISTORY_LENGTH_MAX) };
-}
-
-function sameSequence(left: SourceSequence, right: SourceSequence): boolean {
-  return JSON.stringify(left) === JSON.stringify(right);
 }
 
 /** The figures that the latest recorded run had reached. */

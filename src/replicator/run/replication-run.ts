@@ -16,7 +16,12 @@ import {
   runTogether,
 } from "../../base/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
-import type { Endpoint, SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
+import {
+  type Endpoint,
+  isSameSequence,
+  type SourceSequence,
+  type StartTimes,
+} from "../endpoints/endpoint.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
   addStatistics,
@@ -302,7 +307,7 @@ export class ReplicationRun {
 
   /** Whether a run that knows of no checkpoint begins there. */
   #isBeginning(sequence: SourceSequence): boolean {
-    return JSON.stringify(sequence) === JSON.stringify(this.#startAfter(0));
+    return isSameSequence(sequence, this.#startAfter(0));
   }
 
   /** Asks both sides what they are, and what they remember of the replication; and the source for its changes meanwhile. */
