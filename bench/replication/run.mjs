@@ -23,6 +23,7 @@ const PROGRAMS = [
   "far-away",
   "few-ids",
   "no-changes",
+  "short-jobs",
   "costs",
 ];
 

@@ -13,11 +13,13 @@
  */
 import { randomBytes } from "node:crypto";
 import { call, cpuSeconds, withNodes } from "./nodes.mjs";
+import { report } from "./table.mjs";
 
 const JOBS = Number(process.argv[2] ?? 1000);
 const DOCUMENTS = Number(process.argv[3] ?? 10);
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const LANES = 500;
+const FEWEST = "fewest requests";
 /** Requests of the preparation at a time. */
 const PREPARING_LANES = 20;
 
@@ -28,7 +30,7 @@ await withNodes(["between", "source", "target"], async (between, source, target)
   const rows = new Map([
     ["_replicate", (round) => replicateAll(between, source, target, `asked-${round}`)],
     ["_replicator", (round) => writeAll(between, source, target, `written-${round}`)],
-    ["fewest requests", (round) => copyAll(source, target, `fewest-${round}`)],
+    [FEWEST, (round) => copyAll(source, target, `fewest-${round}`)],
   ]);
   const seconds = new Map();
   for (let round = 1; round <= ROUNDS; round++) {
@@ -42,8 +44,17 @@ await withNodes(["between", "source", "target"], async (between, source, target)
       print(name, use);
     }
   }
-  for (const [name, measured] of seconds) {
-    process.stdout.write(`${name}: ${Math.round(JOBS / median(measured))} jobs a second\n`);
+  const rateOf = (name) => JOBS / median(seconds.get(name));
+  for (const name of rows.keys()) {
+    process.stdout.write(`${name}: ${Math.round(rateOf(name))} jobs a second\n`);
+    if (name === FEWEST) continue;
+    report({
+      what: `${JOBS} jobs of ${DOCUMENTS} documents by ${name}`,
+      measured: `${Math.round(rateOf(name))} jobs/s`,
+      beside: `${FEWEST} ${Math.round(rateOf(FEWEST))}`,
+      ratio: rateOf(name) / rateOf(FEWEST),
+      aim: "200 jobs/s",
+    });
   }
 });
 
