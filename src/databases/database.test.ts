@@ -34,6 +34,16 @@ describe("interactive edits", () => {
     expect(info.sizes.external).toBe(2);
   });
 
+  test("a database that ever had a document is not empty", async () => {
+    const store = await openStore();
+    const isEmpty = () => store.read((tx, database) => database.isEmpty(tx));
+    expect(await isEmpty()).toBe(true);
+    const revision = revisionOf((await store.edit(interactive("a")))[0]);
+    expect(await isEmpty()).toBe(false);
+    await store.edit(interactive("a", revision, { deleted: true }));
+    expect(await isEmpty()).toBe(false);
+  });
+
   test("an edit conflicts unless it follows a leaf", async () => {
     const store = await openStore();
     const first = revisionOf((await store.edit(interactive("a")))[0]);

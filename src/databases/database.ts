@@ -180,6 +180,12 @@ export class Database implements HookedDatabase {
     };
   }
 
+  /** Whether it has no document, deleted ones included. */
+  async isEmpty(tx: ReadTransaction): Promise<boolean> {
+    if ((await readCounter(tx, this.keys, "documents")) > 0) return false;
+    return (await readCounter(tx, this.keys, "deletedDocuments")) === 0;
+  }
+
   // Reading
 
   /** The same database with what the hooks let the reader see of its documents. */

@@ -60,11 +60,15 @@ export class LocalEndpoint implements Endpoint {
     }
   }
 
-  async info(): Promise<EndpointInfo> {
-    const info = await this.#access.read((tx, database) => database.info(tx));
-    const { updateSequence, instanceStartTime, documentCount, deletedDocumentCount } = info;
-    const isEmpty = documentCount + deletedDocumentCount === 0;
-    return { updateSequence, instanceStartTime, isEmpty };
+  info(): Promise<EndpointInfo> {
+    return this.#access.read(async (tx, database) => {
+      const { instanceStartTime } = database;
+      const [updateSequence, isEmpty] = await Promise.all([
+        database.updateSequence(tx),
+        database.isEmpty(tx),
+      ]);
+      return { updateSequence, instanceStartTime, isEmpty };
+    });
   }
 
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]> {
@@ -173,8 +177,8 @@ export class LocalEndpoint implements Endpoint {
     return undefined;
   }
 
-  async commit(): Promise<string> {
+  commit(): Promise<string> {
     // What a transaction acknowledged is durable.
-    return (await this.info()).instanceStartTime;
+    return this.#access.read(async (_tx, { instanceStartTime }) => instanceStartTime);
   }
 }
