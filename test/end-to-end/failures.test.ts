@@ -349,8 +349,10 @@ test.each([
 test("a source that takes no checkpoint is not read from the start again", async () => {
   await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
   const source = await proxyTo(there);
+  // A proxy that forbids PUT, and in the beginning what a Tandem has beside it.
+  let forbidden = /_ensure_full_commit|_continue/;
   source.intercept(async (request, forward) => {
-    const isWrite = request.method === "PUT" || request.path.includes("_ensure_full_commit");
+    const isWrite = request.method === "PUT" || forbidden.test(request.path);
     if (!isWrite) return forward(request);
     return { status: 403, body: '{"error":"forbidden","reason":"read only"}' };
   });
@@ -359,10 +361,15 @@ test("a source that takes no checkpoint is not read from the start again", async
   expect([first.status, first.body.history?.[0].docs_written]).toEqual([200, 2]);
   const again = await here.call("POST", "/_replicate", body);
   expect([again.status, again.body.no_changes]).toEqual([200, true]);
+  await there.call("PUT", "/read-only/three", {});
+  forbidden = /_ensure_full_commit/;
+  const more = await here.call("POST", "/_replicate", body);
+  expect([more.status, more.body.history?.length]).toEqual([200, 2]);
+  expect(more.body.history[0].start_last_seq).toBe(first.body.source_last_seq);
   // A target that was made again has not what our copy speaks of.
   await here.call("DELETE", "/read-only-copy");
   const anew = await here.call("POST", "/_replicate", body);
-  expect([anew.status, anew.body.history?.[0].docs_written]).toEqual([200, 2]);
+  expect([anew.status, anew.body.history?.[0].docs_written]).toEqual([200, 3]);
 });
 
 test("a job that nobody knows has no list", async () => {

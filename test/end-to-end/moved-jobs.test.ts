@@ -42,6 +42,8 @@ test.each([
   const entry = { session_id: "s", recorded_seq: changes.last_seq, docs_written: 20 };
   const log = { session_id: "s", source_last_seq: changes.last_seq, history: [entry] };
   await node.call("PUT", `/${database}-copy`);
+  // An empty target is not asked for them.
+  await node.call("PUT", `/${database}-copy/other`, {});
   for (const side of [database, `${database}-copy`]) {
     const path = `/${side}/_local/${olderBaseIds[index]}`;
     expect((await node.call("PUT", path, log)).status).toBe(201);
@@ -49,6 +51,6 @@ test.each([
   const { status, body: result } = await node.call("POST", "/_replicate", body);
   expect([status, result.history?.[0].start_last_seq]).toEqual([200, changes.last_seq]);
   const { body: copy } = await node.call("GET", `/${database}-copy`);
-  expect(copy.doc_count).toBe(10);
+  expect(copy.doc_count).toBe(11);
   expect((await node.call("GET", `/${database}/_local/${baseId}`)).status).toBe(200);
 });

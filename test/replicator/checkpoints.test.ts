@@ -16,6 +16,8 @@ import { type Node, openNode } from "../support/open-node.ts";
 import { FAR_URL, type FarServer, type Intercept, openFarServer } from "./far-server.fixture.ts";
 
 const USER = { userName: null, isAdmin: true };
+/** A Tandem compares and writes a checkpoint in one request. */
+const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
 const FOREVER = new AbortController().signal;
 const nodes: Node[] = [];
 
@@ -23,9 +25,12 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node with a database `a` that holds these documents, and a server with an empty `b`. */
-async function open(ids: readonly string[], intercept?: Intercept) {
-  const far = await openFarServer(intercept);
+/** A node with a database `a` that holds these documents, and a CouchDB with an empty `b`. */
+async function open(ids: readonly string[], intercept: Intercept = (_, pass) => pass()) {
+  const far = await openFarServer(async (request, pass) => {
+    const answer = await intercept(request, pass);
+    return { ...answer, headers: new Map([...answer.headers, ["server", COUCHDB]]) };
+  });
   await far.ask("PUT /b");
   const node = await openNode({ fetch: far.fetch });
   nodes.push(node);

@@ -2,7 +2,7 @@
  * What a run asks of its servers, and how many round trips it takes one after the other: in virtual time, in which the servers take
  * none for their work, so time passes on the way alone.
  */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
 import {
@@ -14,12 +14,13 @@ import {
   replicationId,
 } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
-import { responseOf } from "../simulation/network/simulated-network.ts";
+import { plainAnswer, responseOf } from "../simulation/network/simulated-network.ts";
 import { SERVER_URL, SimulatedServer } from "../simulation/network/simulated-server.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
 
 const ROUND_TRIP_MS = 100;
+const TANDEM = "CouchDB/3.5.0 (Tandem 0.1.0)";
 const IDS = Array.from({ length: 10 }, (_, number) => `doc-${number}`);
 
 interface Asked {
@@ -39,6 +40,8 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   let requests: string[] = [];
   /** What happens before a request is served, once. */
   const before = new Map<string, () => Promise<unknown>>();
+  /** The status of the answer to a request that is not served. */
+  const refused = new Map<string, number>();
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
     const shown = `${request.method} ${pathname.replace(/_local\/.*/, "_local/ID")}`;
@@ -47,7 +50,8 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     const happening = before.get(shown);
     before.delete(shown);
     await happening?.();
-    const answer = await server.serve(request);
+    const status = refused.get(shown);
+    const answer = status === undefined ? await server.serve(request) : plainAnswer(status, "{}");
     await world.time.sleep(ROUND_TRIP_MS / 2, request.signal);
     return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
   };
@@ -92,6 +96,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     world,
     put,
     before,
+    refused,
     /** Deletes a database and makes it anew, with one other document. */
     async remake(name: string): Promise<void> {
       await kv.transact((tx) => databases.remove(tx, name));
@@ -129,6 +134,7 @@ const CHANGES = "GET /a/_changes";
 const OLD = Array.from({ length: 3 }, () => "GET /b/_local/ID");
 const COPIED = ["POST /b/_revs_diff", "POST /a/_bulk_get", "POST /b/_bulk_docs"];
 const COMMITTED = ["POST /a/_ensure_full_commit", "POST /b/_ensure_full_commit"];
+const BEGUN = ["POST /a/_local/ID", "POST /b/_local/ID"];
 const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
 
 const more = (ids: readonly string[]): readonly string[] => ids.map((id) => `more-${id}`);
@@ -167,12 +173,46 @@ test("a run that begins elsewhere than it was told asks for other changes", asyn
   expect(again.requests.filter((request) => request === CHANGES)).toHaveLength(2);
 });
 
-test("the first run into an empty database does not ask for what is missing", async () => {
+test("the first run into an empty database asks neither for what is missing nor for old checkpoints", async () => {
   const distant = await openDistant();
   const { requests, tripCount } = await distant.replicate();
   const [, ...copied] = COPIED;
-  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...OLD, ...copied, ...COMMITTED, ...RECORDED]);
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...copied, ...COMMITTED, ...RECORDED]);
   expect(tripCount).toBe(6);
+});
+
+describe("the first run between two databases of a Tandem", () => {
+  test("writes each checkpoint in one request, which compares the database", async () => {
+    const distant = await openDistant(TANDEM);
+    const { requests, tripCount } = await distant.replicate();
+    const [, ...copied] = COPIED;
+    expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...copied, ...BEGUN]);
+    expect(tripCount).toBe(5);
+    expect((await distant.replicate()).requests).toEqual([...BOTH_SIDES, CHANGES]);
+  });
+
+  test.each(["a", "b"])("writes none in a database %s that is made anew before", async (name) => {
+    const distant = await openDistant(TANDEM);
+    distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
+    await expect(distant.replicate()).rejects.toMatchObject({
+      error: "checkpoint_commit_failure",
+      reason: `instance_start_time on ${name === "a" ? "source" : "target"} database has changed since last checkpoint.`,
+    });
+    expect(await distant.checkpointCount(name)).toBe(0);
+    const { docsRead } = await distant.replicate();
+    expect(docsRead).toBe(name === "a" ? 1 : 10);
+    expect(await distant.documentCount("b")).toBe(11);
+  });
+
+  test.each([403, 404, 405])("writes as to a CouchDB where that is answered %i", async (status) => {
+    const distant = await openDistant(TANDEM);
+    distant.refused.set("POST /b/_local/ID", status);
+    const { requests } = await distant.replicate();
+    const [intoA, intoB] = BEGUN;
+    const asCouchdb = ["POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
+    expect(requests.slice(-4)).toEqual([intoA, intoB, ...asCouchdb]);
+    expect(await distant.checkpointCount("b")).toBe(1);
+  });
 });
 
 test("the first run into a database with documents asks for old checkpoints and for changes at once", async () => {

@@ -175,6 +175,8 @@ export interface Endpoint {
   readonly shownUrl: string;
   /** Whether it has said that what it acknowledges is durable, so that `commit` does nothing there. */
   readonly writesDurably: boolean;
+  /** Whether it has said that it has `continueLog`. */
+  readonly continuesLogs: boolean;
   /** The least time in which an answer began lately: how far away the endpoint is. Undefined in our own store, and before the first answer. */
   readonly roundTripMs: number | undefined;
 
@@ -235,16 +237,16 @@ export interface Endpoint {
     instanceStartTime?: string,
   ): Promise<string | undefined>;
   /**
-   * Writes the log of a run that went on where the stored one ends, with that one's history behind its own entry, in one request. False:
-   * the stored one ends elsewhere; undefined: the endpoint does not offer it, or has none, and what is stored has to be read.
-   * `madeAt`: the run may have begun at the beginning, and there be no log, if this is when the database was made.
+   * Writes the log of a run that went on where the stored one ends, with that one's history behind its own entry, in one request; the
+   * new revision. False: the stored one ends elsewhere; undefined: the endpoint does not offer it, or has none, and what is stored has to
+   * be read. `madeAt`: the run may have begun at the beginning, and there be no log, if this is when the database was made.
    */
   continueLog(
     id: string,
     log: JsonText,
     signal: AbortSignal,
     options?: { readonly madeAt?: string },
-  ): Promise<boolean | undefined>;
+  ): Promise<string | false | undefined>;
   /** Makes what was written durable; the instance start time, to notice a re-created database. */
   commit(signal: AbortSignal): Promise<string>;
 }

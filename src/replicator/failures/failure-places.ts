@@ -74,6 +74,10 @@ class WatchedEndpoint implements Endpoint {
     return this.#inner.writesDurably;
   }
 
+  get continuesLogs(): boolean {
+    return this.#inner.continuesLogs;
+  }
+
   get roundTripMs(): number | undefined {
     return this.#inner.roundTripMs;
   }

@@ -110,24 +110,39 @@ export class Checkpoints {
    * durable need not be asked for that.
    */
   async write(log: ReplicationLog, signal: AbortSignal, { isShort }: WriteOptions): Promise<void> {
+    // One whose copy of the source's log is our own has a history, and nothing to put it behind.
+    const isFirst = log.history?.length === 1;
+    const comparing = new Set(isShort && isFirst ? this.#sides.filter(comparesByItself) : []);
     const startTimes = await Promise.all(
-      this.#sides.map((side) => makeDurable(side, isShort, signal)),
+      this.#sides.map((side) =>
+        comparing.has(side) ? side.instanceStartTime : makeDurable(side, isShort, signal),
+      ),
     );
-    const changed = this.#sides.filter(
-      ({ instanceStartTime }, index) => !sameStartTime(instanceStartTime, startTimes[index]),
+    assertSame(
+      this.#sides.filter(
+        ({ instanceStartTime }, index) => !sameStartTime(instanceStartTime, startTimes[index]),
+      ),
     );
-    if (changed.length > 0) {
-      const names = changed.map(({ name }) => name).join(" and ");
-      throw new EndpointError(
-        "checkpoint_commit_failure",
-        `instance_start_time on ${names} database has changed since last checkpoint.`,
-      );
-    }
     const body = JSON.stringify(log);
     const recorded = await Promise.allSettled(
-      this.#sides.map((side) => this.#record(side, log, body, signal)),
+      this.#sides.map(async (side) => {
+        if (comparing.has(side) && (await this.#begin(side, body, signal))) return;
+        await this.#record(side, log, body, signal);
+      }),
     );
     for (const outcome of recorded) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  /** Writes the first log of a side that compares by itself. False: it was not written, and the database is the one that it was. */
+  async #begin(side: Side, body: JsonText, signal: AbortSignal): Promise<boolean> {
+    const { endpoint, instanceStartTime: madeAt } = side;
+    const written = await endpoint.continueLog(this.#id, body, signal, { madeAt });
+    if (typeof written === "string") {
+      side.revision = written;
+      return true;
+    }
+    if (!sameStartTime(madeAt, await commit(side, signal))) assertSame([side]);
+    return false;
   }
 
   async #record(
@@ -192,6 +207,26 @@ function openSide(name: Side["name"], { endpoint, info, log }: FoundSide, baseId
   const { instanceStartTime } = info;
   const revision = log?.id === baseId ? log.revision : undefined;
   return { name, endpoint, instanceStartTime, found: log, revision };
+}
+
+/**
+ * Whether the side writes its first log only if the database is the one that it was, in one request (decision 299), and acknowledges
+ * nothing that is not durable.
+ */
+function comparesByItself({ endpoint, found, revision, instanceStartTime }: Side): boolean {
+  const isEmpty = found === undefined && revision === undefined;
+  const isKnown = instanceStartTime !== UNKNOWN_START_TIME;
+  return isEmpty && isKnown && endpoint.writesDurably && endpoint.continuesLogs;
+}
+
+/** Throws when there are sides whose database is not the one that it was. */
+function assertSame(changed: readonly Side[]): void {
+  if (changed.length === 0) return;
+  const names = changed.map(({ name }) => name).join(" and ");
+  throw new EndpointError(
+    "checkpoint_commit_failure",
+    `instance_start_time on ${names} database has changed since last checkpoint.`,
+  );
 }
 
 /**

@@ -101,8 +101,8 @@ async function settleTarget(
     ]);
     return { endpoint: target, info, log: undefined };
   }
-  // A target without documents may have a log all the same: of a run that found nothing to copy.
-  const olderIds = there.log === undefined ? ids.olderBaseIds : [];
+  // To begin at the beginning is right where there is no document, and one request instead of one for each older id.
+  const olderIds = there.log === undefined && !there.info.isEmpty ? ids.olderBaseIds : [];
   const [older] = await allTogether(signal, [
     (taskSignal) => readOlderLog(target, olderIds, taskSignal),
     prepareTarget,

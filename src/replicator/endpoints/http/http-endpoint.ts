@@ -56,8 +56,8 @@ const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
 /** A Tandem has a request for it (`docs/api/documents.md`). */
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
-/** Answers to it where there is no log, from a server that does not know it, and where the log is too long. */
-const NOT_OFFERED: ReadonlySet<number> = new Set([404, 405, 413]);
+/** Answers to it where there is no log, from a server that does not know it, where the log is too long, and to who may not write. */
+const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
 
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
@@ -86,6 +86,10 @@ export class HttpEndpoint implements Endpoint {
 
   get writesDurably(): boolean {
     return DURABLE_SERVER.test(this.#requests.serverName ?? "");
+  }
+
+  get continuesLogs(): boolean {
+    return CONTINUES_LOGS.test(this.#requests.serverName ?? "");
   }
 
   get roundTripMs(): number | undefined {
@@ -242,12 +246,13 @@ export class HttpEndpoint implements Endpoint {
     log: JsonText,
     signal: AbortSignal,
     { madeAt }: { readonly madeAt?: string } = {},
-  ): Promise<boolean | undefined> {
-    if (!CONTINUES_LOGS.test(this.#requests.serverName ?? "")) return undefined;
+  ): Promise<string | false | undefined> {
+    if (!this.continuesLogs) return undefined;
     const parameters = madeAt === undefined ? "" : query({ instance_start_time: madeAt });
     const path = `_local/${encodeURIComponent(id)}/_continue${parameters}`;
     const response = await this.#requests.ask("POST", path, { body: log, signal });
-    if (response.status === 201) return true;
+    const revision = response.status === 201 ? asObject(response.json)?.rev : undefined;
+    if (typeof revision === "string") return revision;
     if (response.status === 409) return false;
     if (NOT_OFFERED.has(response.status)) return undefined;
     throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);

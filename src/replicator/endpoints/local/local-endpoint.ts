@@ -36,6 +36,8 @@ export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
   /** To commit here is no request, and tells whether the database is the one that it was. */
   readonly writesDurably = false;
+  /** To read what is stored takes no request. */
+  readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
   readonly #reader: LocalDocumentReader;
@@ -172,7 +174,6 @@ export class LocalEndpoint implements Endpoint {
     return outcome.kind === "written" ? outcome.revision : undefined;
   }
 
-  /** To read what is stored takes no request. */
   async continueLog(): Promise<undefined> {
     return undefined;
   }
