@@ -38,10 +38,10 @@ export async function continueLogs(
     (endpoint: Endpoint, startTime: string) =>
     async (taskSignal: AbortSignal): Promise<void> => {
       const madeAt = options.isBeginning ? { madeAt: startTime } : {};
-      const revision =
+      const written =
         (await endpoint.continueLog(ids.baseId, text, taskSignal, madeAt)) ??
         (await rewriteLog({ endpoint, startTime, ...options }, ids.baseId, log, taskSignal));
-      if (revision === false) throw new ParkedPlaceLostError();
+      if (written === false) throw new ParkedPlaceLostError();
     };
   await runTogether(signal, [on(source, startTimes.source), on(target, startTimes.target)]);
 }
@@ -54,13 +54,13 @@ interface Rewriting {
   readonly isShort: boolean;
 }
 
-/** Reads the log of an endpoint and writes `log` in its place; answers as `Endpoint.continueLog`. */
+/** Reads the log of an endpoint and writes `log` in its place; false as in `Endpoint.continueLog`. */
 async function rewriteLog(
   { endpoint, startTime, isBeginning, isShort }: Rewriting,
   id: string,
   log: ReplicationLog,
   signal: AbortSignal,
-): Promise<string | false> {
+): Promise<boolean> {
   const stored = await readLog(endpoint, id, signal);
   if (stored === undefined && !(isBeginning && (await isFrom(startTime, endpoint, signal)))) {
     return false;
@@ -71,7 +71,7 @@ async function rewriteLog(
   if (!isDurable && !sameStartTime(startTime, await endpoint.commit(signal))) return false;
   const body: JsonText = JSON.stringify(next);
   const revision = await endpoint.writeLocal(id, body, stored?.revision, signal, startTime);
-  return revision ?? false;
+  return revision !== undefined;
 }
 
 /** Whether the database is surely the one that was made then. */
