@@ -1,9 +1,11 @@
 /** What is stored of a job: how much with each sign of life, and what becomes of jobs that another version stored. */
 import { afterEach, expect, test } from "vitest";
+import type { Runtime } from "../../src/base/index.ts";
 import type { HeldJob, Job, JobData } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
+import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { byteCountingEngine } from "../support/kv/counting-engine.ts";
 import { type Node, openNode } from "../support/open-node.ts";
@@ -15,16 +17,25 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-async function open(storage?: MemoryStorage): Promise<Node> {
-  const node = await openNode(storage === undefined ? {} : { storage });
+async function open(
+  storage?: MemoryStorage,
+  runtimeOver: (system: Runtime) => Runtime = (system) => system,
+): Promise<Node> {
+  const node = await openNode({ runtimeOver, ...(storage === undefined ? {} : { storage }) });
   nodes.push(node);
   return node;
+}
+
+/** The machine at one time and with the same draws: stored times and ids differ in length. */
+function alwaysTheSame(system: Runtime): Runtime {
+  const clock = { ...system.clock, nowMs: () => 1_750_000_000_123 };
+  return { ...system, clock, random: new SeededRandom("stored jobs") };
 }
 
 /** Bytes that a job with so many `doc_ids` writes when it begins, and then with each sign of life. */
 async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife: number }> {
   const storage = new MemoryStorage();
-  const node = await open(storage);
+  const node = await open(storage, alwaysTheSame);
   const { runtime } = node;
   const { engine, written } = byteCountingEngine(new MemoryEngine({ runtime, storage }));
   const kv = new KeyValueStore({ runtime, engine });
