@@ -114,6 +114,24 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return entries.length;
         }),
       ),
+    /** The history of the checkpoint in a database, the latest run first. */
+    history: (name: string): Promise<readonly { readonly docs_read: number }[]> =>
+      world.until(
+        kv.read(async (tx) => {
+          const { entries } = await (await databases.open(tx, name)).localDocuments(tx);
+          return JSON.parse(entries[0]?.body.text ?? "{}").history;
+        }),
+      ),
+    /** Writes over the checkpoint in a database, as another run would. */
+    recordOther: (name: string): Promise<unknown> =>
+      kv.transact(async (tx) => {
+        const database = await databases.open(tx, name);
+        const { entries } = await database.localDocuments(tx);
+        for (const { id, revision } of entries) {
+          const body = Utf8Text.of('{"session_id":"other","source_last_seq":"1","history":[]}');
+          await database.writeLocal(tx, { id, parent: revision, body });
+        }
+      }),
     /** Replicates `a` to `b`. `expectedAt`: where the run is told that it will begin. */
     async replicate(members: object = {}, expectedAt?: unknown): Promise<Asked> {
       const run = begin(members, expectedAt);
@@ -212,6 +230,54 @@ describe("the first run between two databases of a Tandem", () => {
     const asCouchdb = ["POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
     expect(requests.slice(-4)).toEqual([intoA, intoB, ...asCouchdb]);
     expect(await distant.checkpointCount("b")).toBe(1);
+  });
+});
+
+describe("a run that goes on between two databases of a Tandem", () => {
+  const openChanged = async () => {
+    const distant = await openDistant(TANDEM);
+    await distant.replicate();
+    await distant.put("a", more(IDS));
+    return distant;
+  };
+
+  test("writes each checkpoint in one request, with the earlier run behind it", async () => {
+    const distant = await openChanged();
+    const { requests, tripCount, docsRead } = await distant.replicate();
+    expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...COPIED, ...BEGUN]);
+    expect(tripCount).toBe(6);
+    expect(docsRead).toBe(20);
+    for (const name of ["a", "b"]) {
+      expect((await distant.history(name)).map(({ docs_read }) => docs_read)).toEqual([20, 10]);
+    }
+    expect((await distant.replicate()).requests).toEqual([...BOTH_SIDES, CHANGES]);
+  });
+
+  test.each(["a", "b"])("writes none in a database %s that is made anew before", async (name) => {
+    const distant = await openChanged();
+    distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
+    await expect(distant.replicate()).rejects.toMatchObject({
+      error: "checkpoint_commit_failure",
+      reason: `The checkpoint is gone from the ${name === "a" ? "source" : "target"} database.`,
+    });
+    expect(await distant.checkpointCount(name)).toBe(0);
+  });
+
+  test("asks the database itself where another run has written a checkpoint meanwhile", async () => {
+    const distant = await openChanged();
+    distant.before.set("POST /b/_local/ID", () => distant.recordOther("b"));
+    const { requests } = await distant.replicate();
+    const asked = ["GET /b/_local/ID", "POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
+    expect(requests.slice(-5)).toEqual([...BEGUN, ...asked]);
+    expect(await distant.history("b")).toHaveLength(2);
+  });
+
+  test.each([403, 404, 405])("writes as to a CouchDB where that is answered %i", async (status) => {
+    const distant = await openChanged();
+    distant.refused.set("POST /b/_local/ID", status);
+    const { requests } = await distant.replicate();
+    expect(requests.slice(-4)).toEqual([...BEGUN, "GET /b/_local/ID", "PUT /b/_local/ID"]);
+    expect(await distant.history("b")).toHaveLength(2);
   });
 });
 

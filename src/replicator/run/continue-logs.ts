@@ -4,9 +4,10 @@
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
-import { isSameDatabase, readLog, sameStartTime } from "./checkpoints.ts";
+
 import { ParkedPlaceLostError } from "./parked-place.ts";
 import { continuedLog, type ReplicationLog } from "./replication-log.ts";
+import { isSameDatabase, readLog, sameStartTime } from "./stored-log.ts";
 
 interface ContinueParts {
   readonly source: Endpoint;

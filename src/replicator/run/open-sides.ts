@@ -10,8 +10,9 @@ import { allTogether } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type EndpointInfo } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
-import { Checkpoints, type FoundSide, readLog, readOlderLog } from "./checkpoints.ts";
+import { Checkpoints } from "./checkpoints.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
+import { type FoundSide, readLog, readOlderLog } from "./stored-log.ts";
 
 export interface OpenSidesParts {
   readonly source: Endpoint;

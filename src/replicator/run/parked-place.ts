@@ -5,9 +5,10 @@
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
-import { Checkpoints, isSameDatabase, readLog } from "./checkpoints.ts";
+import { Checkpoints } from "./checkpoints.ts";
 import { askSide, isMissing, type OpenSidesParts } from "./open-sides.ts";
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
+import { isSameDatabase, readLog } from "./stored-log.ts";
 
 /** Where a run parked: its last checkpoint with its figures, and the databases that it was between. */
 export interface ParkedPlace {
