@@ -1,27 +1,14 @@
 /**
  * One run of a replication: from the common checkpoint to the end of the changes, or until it is stopped.
  *
- *   changes → pipeline (`changes-pipeline.ts`) → through sequence → checkpoints
+ *   changes → pipeline (`changes-pipeline.ts`) → through sequence → checkpoints (`checkpoint-writer.ts`)
  *
  * It does not know jobs: the queue's job (`replication-job.ts`) and the command line both use it. All its work ends
  * with its signal. A requested stop is answered with a last checkpoint.
  */
-import {
-  allTogether,
-  errorCode,
-  inSpan,
-  OperationalError,
-  type Runtime,
-  randomHex,
-  runTogether,
-} from "../../base/index.ts";
+import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
-import {
-  type Endpoint,
-  isSameSequence,
-  type SourceSequence,
-  type StartTimes,
-} from "../endpoints/endpoint.ts";
+import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
   addStatistics,
@@ -30,40 +17,21 @@ import {
   statisticsSince,
 } from "../jobs/replication-statistics.ts";
 import type { CopyLimits } from "../replicator-config.ts";
-import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
+import { CheckpointWriter, type CheckpointWriterParts } from "./checkpoint-writer.ts";
 import type { Checkpoints } from "./checkpoints.ts";
-import { continueLogs } from "./continue-logs.ts";
 import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
 import { openSides } from "./open-sides.ts";
-import type { OwnCheckpointStore } from "./own-checkpoint.ts";
-import {
-  findAtBeginning,
-  findParked,
-  isPlaceLost,
-  type ParkedPlace,
-  ParkedPlaceLostError,
-} from "./parked-place.ts";
-import {
-  nextLog,
-  type ReplicationLog,
-  type ReplicationLogEntry,
-  recordedStatistics,
-} from "./replication-log.ts";
+import { findParked, isPlaceLost } from "./parked-place.ts";
+import { recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
 /** How long the last checkpoint of a stopped run may take. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
-
-/**
- * In a run so short a server's answers alone say that its database is the one that it was, and has what was written: the checkpoint
- * that it had is read again after the last document (decision 250).
- */
-const SHORT_RUN_MS_MAX = 10_000;
 
 /** When a run that ends by itself begins with what goes on beside the copying. */
 const BESIDE_MS = 1000;
@@ -80,23 +48,14 @@ export class StopRequest extends OperationalError {
 /** Why signals abort at the end of a run. Made once: the error that `abort` makes by itself takes longer than all else that it does. */
 const OVER = new Error("The run is over");
 
-export interface ReplicationRunParts {
-  readonly runtime: Runtime;
-  readonly source: Endpoint;
-  readonly target: Endpoint;
-  readonly replication: Replication;
+export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly ids: Pick<ReplicationId, "id" | "baseId" | "olderBaseIds">;
-  /** Called before checkpoints are written: throws when the run has lost the right to. */
-  readonly mayWrite: () => Promise<void>;
   readonly failures: RunFailures;
-  readonly ownCheckpoint: OwnCheckpointStore;
   readonly copyLimits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
   /** Where the last checkpoint was written, as far as the job knows: the run likely begins there. Absent: nobody knows of one. */
   readonly expectedAt?: SourceSequence;
-  /** Where the run before parked the job; absent: it did not, or both sides are to be asked anew. */
-  readonly parkedAt?: ParkedPlace | undefined;
   /** A continuous replication ends as well once it has what the source had when it was asked; absent: it goes on. */
   readonly endsCaughtUp?: boolean;
   /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
@@ -118,32 +77,25 @@ export type ReplicationEnding =
 
 export class ReplicationRun {
   readonly #parts: ReplicationRunParts;
-  readonly #sessionId: string;
-  readonly #startTimeMs: number;
-  /** On the monotonic clock. */
-  readonly #begunAtMs: number;
   readonly #lag: LagMeter;
   #statistics: ReplicationStatistics = NO_STATISTICS;
   #statisticsBefore: ReplicationStatistics = NO_STATISTICS;
   #sequence = new ThroughSequence(0);
-  #start: SourceSequence = 0;
-  #committed: SourceSequence = 0;
   #begun = false;
-  #log: ReplicationLog | undefined;
+  readonly #checkpoints: CheckpointWriter;
   readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
   /** Where the run likely begins; undefined: nobody knows, or it was found not to. */
   #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
   #startTimes: StartTimes | undefined;
-  /** What both sides remember; undefined: they have not been asked yet. */
-  #checkpoints: Checkpoints | undefined;
 
   constructor(parts: ReplicationRunParts) {
     this.#parts = parts;
-    this.#sessionId = randomHex(parts.runtime.random);
-    this.#startTimeMs = parts.runtime.clock.nowMs();
-    this.#begunAtMs = parts.runtime.clock.monotonicMs();
+    this.#checkpoints = new CheckpointWriter(parts, () => ({
+      through: this.#sequence.through,
+      statistics: this.#statistics,
+    }));
     this.#lag = parts.lag ?? new LagMeter();
     const { source, replication, endsCaughtUp = false } = parts;
     const { continuous, selection, winningRevisionsOnly } = replication;
@@ -163,7 +115,7 @@ export class ReplicationRun {
 
   /** Whether this run wrote a checkpoint. */
   get hasCheckpoint(): boolean {
-    return this.#log !== undefined;
+    return this.#checkpoints.log !== undefined;
   }
 
   /** Whether changes were taken from the feed and are not done with. */
@@ -189,7 +141,7 @@ export class ReplicationRun {
   get progress(): ReplicationProgress {
     return {
       statistics: this.#statistics,
-      checkpointedSequence: this.#committed,
+      checkpointedSequence: this.#checkpoints.committed,
       throughSequence: this.#sequence.through,
       highestSequence: this.#sequence.highest,
     };
@@ -234,14 +186,13 @@ export class ReplicationRun {
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
       await this.copySecurity(signal);
-      this.#begin(parkedAt.sequence, parkedAt.statistics);
+      this.#begin(parkedAt.sequence, undefined, parkedAt.statistics);
       this.#startTimes = parkedAt.startTimes;
       await this.#copyToEnd(signal);
       return true;
     } catch (error) {
       if (signal.aborted || !isPlaceLost(error)) throw error;
       this.#begun = false;
-      this.#checkpoints = undefined;
       this.#expectedAt = undefined;
       this.#lag.startOver();
       this.#parts.runtime.trace.event("replication.place-lost", {
@@ -256,8 +207,8 @@ export class ReplicationRun {
     const { sequence, history } = found.ancestry;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
     const isRestart = this.#parts.restartAt !== undefined;
-    this.#begin(this.#startAfter(sequence), isRestart ? undefined : recordedStatistics(history));
-    this.#checkpoints = found;
+    const statistics = isRestart ? this.#statistics : recordedStatistics(history);
+    this.#begin(this.#startAfter(sequence), found, statistics);
     this.#startTimes = found.startTimes;
     await this.#copyToEnd(signal);
   }
@@ -280,9 +231,9 @@ export class ReplicationRun {
           .finally(() => copied.abort(OVER)),
       later((taskSignal) => this.#retryWhenAsked(batchCopier, copied.signal, taskSignal)),
       later((taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal)),
-      later((taskSignal) => this.#checkpointRegularly(copied.signal, taskSignal)),
+      later((taskSignal) => this.#checkpoints.writeRegularly(copied.signal, taskSignal)),
     ]);
-    await this.#checkpoint(signal);
+    await this.#checkpoints.write(signal);
   }
 
   /** Settles when it is time to begin with what goes on beside the copying: a run that ends by itself is mostly over before. */
@@ -303,11 +254,6 @@ export class ReplicationRun {
     const found = await findParked(this.#parts, parkedAt, ownCopy, signal);
     if (found !== undefined) await this.copySecurity(signal);
     return found;
-  }
-
-  /** Whether a run that knows of no checkpoint begins there. */
-  #isBeginning(sequence: SourceSequence): boolean {
-    return isSameSequence(sequence, this.#startAfter(0));
   }
 
   /** Asks both sides what they are, and what they remember of the replication; and the source for its changes meanwhile. */
@@ -356,10 +302,13 @@ export class ReplicationRun {
     await target.setSecurity(wanted, signal);
   }
 
-  #begin(start: SourceSequence, statistics: ReplicationStatistics = this.#statistics): void {
+  #begin(
+    start: SourceSequence,
+    checkpoints: Checkpoints | undefined,
+    statistics: ReplicationStatistics,
+  ): void {
     this.#sequence = new ThroughSequence(start);
-    this.#start = start;
-    this.#committed = start;
+    this.#checkpoints.begin(start, checkpoints);
     this.#begun = true;
     this.#statistics = statistics;
     this.#statisticsBefore = statistics;
@@ -371,7 +320,7 @@ export class ReplicationRun {
    */
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
-    const checkpoints = this.#checkpoints;
+    const { checkpoints } = this.#checkpoints;
     // A run that goes on where another parked asks for them in the end.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
@@ -476,94 +425,6 @@ export class ReplicationRun {
     }
   }
 
-  async #checkpointRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#parts.runtime;
-    const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
-    while (!copied.aborted) {
-      // 75 to 100 % of the interval, so that jobs started together do not write together.
-      await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
-      signal.throwIfAborted();
-      if (!copied.aborted) await this.#checkpoint(signal);
-    }
-  }
-
-  /** Records the through sequence on both sides, when it moved. A run that goes on where another parked finds out whether it may. */
-  async #checkpoint(signal: AbortSignal): Promise<void> {
-    const { replication, parkedAt } = this.#parts;
-    const through = this.#sequence.through;
-    const isDue = replication.options.useCheckpoints && through !== this.#committed;
-    // What was written last tells that the databases are those that they were.
-    if (!isDue && this.#log !== undefined) return;
-    if (isDue && this.#checkpoints === undefined && parkedAt !== undefined) {
-      return this.#continueLogs(parkedAt, through, signal);
-    }
-    this.#checkpoints ??= await this.#askParked(signal);
-    if (!isDue) return;
-    const log = this.#nextLog(through, this.#checkpoints.ancestry.history);
-    await this.#parts.mayWrite();
-    await this.#checkpoints.write(log, signal, { isShort: this.#isShort });
-    this.#recorded(log, through);
-  }
-
-  /** Records the through sequence on both sides, if they are the databases of the run that parked there. */
-  async #continueLogs(
-    parkedAt: ParkedPlace,
-    through: SourceSequence,
-    signal: AbortSignal,
-  ): Promise<void> {
-    await this.#checkAllSeen(parkedAt);
-    const log = this.#nextLog(through, []);
-    await this.#parts.mayWrite();
-    const isBeginning = this.#isBeginning(parkedAt.sequence);
-    const options = { startTimes: parkedAt.startTimes, isBeginning, isShort: this.#isShort };
-    await continueLogs(this.#parts, log, options, signal);
-    this.#recorded(log, through);
-  }
-
-  /** Throws a ParkedPlaceLostError when earlier runs have passed what is not listed: the next one looks back. */
-  async #checkAllSeen({ statistics }: ParkedPlace): Promise<void> {
-    if (statistics.docWriteFailures === 0 || (await this.#parts.failures.isWhole())) return;
-    throw new ParkedPlaceLostError();
-  }
-
-  get #isShort(): boolean {
-    return this.#parts.runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
-  }
-
-  /** That of this run, with the histories of `earlier` ones behind it. */
-  #nextLog(through: SourceSequence, earlier: readonly ReplicationLogEntry[]): ReplicationLog {
-    const { runtime, replication } = this.#parts;
-    return nextLog({
-      sessionId: this.#sessionId,
-      startTimeMs: this.#startTimeMs,
-      nowMs: runtime.clock.nowMs(),
-      startSequence: this.#start,
-      throughSequence: through,
-      statistics: this.#statistics,
-      earlier,
-      byDocumentIds: replication.selection.kind === "doc-ids",
-    });
-  }
-
-  #recorded(log: ReplicationLog, through: SourceSequence): void {
-    const { runtime, source } = this.#parts;
-    this.#log = log;
-    this.#committed = through;
-    runtime.trace.event("replication.checkpoint", { source: source.shownUrl });
-  }
-
-  /** Throws a ParkedPlaceLostError when the run may not go on where the one before parked. */
-  async #askParked(signal: AbortSignal): Promise<Checkpoints> {
-    const { parkedAt } = this.#parts;
-    if (parkedAt === undefined) throw new ParkedPlaceLostError();
-    const found = this.#isBeginning(parkedAt.sequence)
-      ? await findAtBeginning(this.#parts, parkedAt, signal)
-      : await findParked(this.#parts, parkedAt, undefined, signal);
-    if (found === undefined) throw new ParkedPlaceLostError();
-    await this.#checkAllSeen(parkedAt);
-    return found;
-  }
-
   /** The run is over either way; a checkpoint that fails now costs only that some changes are looked at again. */
   async #lastCheckpoint(): Promise<void> {
     const { clock, trace } = this.#parts.runtime;
@@ -574,7 +435,7 @@ export class ReplicationRun {
       () => {},
     );
     try {
-      await this.#checkpoint(limit.signal);
+      await this.#checkpoints.write(limit.signal);
     } catch (error) {
       trace.event("replication.last-checkpoint-failed", { error: String(error) });
     } finally {
@@ -585,10 +446,11 @@ export class ReplicationRun {
 
   #result(): Readonly<Record<string, unknown>> {
     if (!this.#parts.replication.options.useCheckpoints) return { use_checkpoints: false };
-    if (this.#pipeline?.hasCopied !== true || this.#log === undefined) {
-      return { no_changes: true, ...this.#checkpoints?.sourceLog };
+    const { log, checkpoints } = this.#checkpoints;
+    if (this.#pipeline?.hasCopied !== true || log === undefined) {
+      return { no_changes: true, ...checkpoints?.sourceLog };
     }
-    return { ...this.#log };
+    return { ...log };
   }
 }
 
