@@ -39,7 +39,10 @@ afterEach(async () => {
 });
 
 /** A node with a parked job between two databases of a server that counts what it is asked. */
-async function openParked(serverName = COUCHDB, { isEmpty = false, options = {} } = {}) {
+async function openParked(
+  serverName = COUCHDB,
+  { isEmpty = false, options = {}, auditIntervalSec = 4 * 3600 } = {},
+) {
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
@@ -72,7 +75,7 @@ async function openParked(serverName = COUCHDB, { isEmpty = false, options = {} 
     }
     return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
   };
-  const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 10 } });
+  const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 10, auditIntervalSec } });
   stops.push(() => node.stop());
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);
@@ -430,7 +433,8 @@ test.each([COUCHDB, TANDEM])(
 );
 
 test("a job that comes to look, or is run by an operator, asks both sides", async () => {
-  const node = await openParked();
+  const auditIntervalSec = 600;
+  const node = await openParked(COUCHDB, { auditIntervalSec });
   const { world, replicator } = node;
   node.asked.splice(0);
   await world.until(replicator.commands.retry(node.id, { userName: "joe" }));
@@ -445,6 +449,6 @@ test("a job that comes to look, or is run by an operator, asks both sides", asyn
     "GET /b/_local/ID",
   ]);
   node.asked.splice(0);
-  await world.time.run(world.time.nowMs + 5 * 3_600_000);
+  await world.time.run(world.time.nowMs + 1.25 * auditIntervalSec * 1000);
   expect(count(node.asked, "GET /b/")).toBeGreaterThanOrEqual(1);
 });
