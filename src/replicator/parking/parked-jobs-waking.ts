@@ -117,7 +117,7 @@ export class ParkedJobsWaking {
 }
 
 /** The items in order, in arrays of `countMax` at most. */
-function partsOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
+export function partsOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
   const count = Math.ceil(items.length / countMax);
   return Array.from({ length: count }, (_, part) =>
     items.slice(part * countMax, (part + 1) * countMax),

@@ -15,16 +15,18 @@ const never = (signal: AbortSignal) =>
 /**
  * Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it.
  * `compare`: how it answers where its databases are; it is asked for `a` when the watching begins. `parkedLate`: the database of a job
- * that parks meanwhile. `ending`: what ends the watching.
+ * that parks meanwhile. `latestChanged`: databases that changed last. `ending`: what ends the watching.
  */
 async function follow(
   answers: readonly (readonly string[])[],
   {
     compare = async () => new Map(),
+    latestChanged = [],
     parkedLate,
     ending = OVER,
   }: {
     readonly compare?: WatchedServer["sequences"];
+    readonly latestChanged?: readonly string[];
     readonly parkedLate?: string;
     readonly ending?: Error;
   } = {},
@@ -50,7 +52,9 @@ async function follow(
     parked: {
       forgetNew: () => {},
       takeNew: () => late.splice(0),
-      page: async () => [{ jobId: "job", database: "a", updateSequence: 1 }],
+      page: async (_tx: object, _source: string, { database = "a" }) => [
+        { jobId: `of ${database}`, database, updateSequence: 1 },
+      ],
       watch: () => ({ cancel: () => {}, fired: never }),
     },
     pace: { turn: async () => {} },
@@ -64,6 +68,7 @@ async function follow(
   } as unknown as ParkedJobsWaking;
   const server: WatchedServer = {
     lastUpdate: async () => 0,
+    latestChanged: async () => latestChanged,
     updates: async (since, signal) => {
       const names = answers[answerCount++];
       if (names !== undefined) return { names, deleted: new Set(), last: Number(since) + 1 };
@@ -95,6 +100,20 @@ test("the feed is followed while databases are compared: what changes now need n
   const compare: WatchedServer["sequences"] = (_names, signal) => never(signal);
   const { woken } = await follow([["a"], ["b"]], { compare });
   expect(woken).toEqual([["a"], ["b"]]);
+});
+
+test("databases that changed last are compared before the others", async () => {
+  const compared: (readonly string[])[] = [];
+  const refused = new Error("refused");
+  const latestChanged = Array.from({ length: 101 }, (_, at) => `late-${at}`);
+  const compare: WatchedServer["sequences"] = async (names) => {
+    compared.push(names);
+    if (names.includes("a")) throw refused;
+    return new Map();
+  };
+  const answers = Array.from({ length: 1_000 }, () => ["b"]);
+  await follow(answers, { compare, latestChanged, ending: refused });
+  expect(compared).toEqual([latestChanged.slice(0, 100), ["late-100"], ["a"]]);
 });
 
 test("a comparison that fails ends the watching, which is to begin anew", async () => {

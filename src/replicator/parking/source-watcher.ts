@@ -3,15 +3,15 @@
  * changed. It is a job of the queue itself (`SOURCE_WATCH_TYPE`): one node runs it, and another one when that dies.
  *
  * No change is missed: a watcher that begins, and one that has lost the feed, compares where all databases are with where they were
- * when their jobs parked, and follows the feed meanwhile from where it ended before. Jobs that park later are compared as they do. Where
- * the server has no feed for us, comparisons go round and round, at a bounded rate.
+ * when their jobs parked, those that changed last before the others, and follows the feed meanwhile from where it ended before. Jobs
+ * that park later are compared as they do. Where the server has no feed for us, comparisons go round and round, at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
-import type { ParkedJobsWaking } from "./parked-jobs-waking.ts";
+import { type ParkedJobsWaking, partsOf } from "./parked-jobs-waking.ts";
 import type { SweepPace } from "./sweep-pace.ts";
 import { isSamePlace, type WatchedServer } from "./watched-server.ts";
 
@@ -59,14 +59,14 @@ export class SourceWatcher {
     const by = last === undefined ? "comparison" : "feed";
     trace.event("replication.source-watched", { source: serverUrlOf(this.#source), by });
     if (last === undefined) {
-      await this.compareFirst(signal);
+      await this.compareFirst("all", signal);
       onWatched();
       return this.#sweep(signal);
     }
     await runTogether(signal, [
       (taskSignal) => this.#follow(last, taskSignal),
       async (taskSignal) => {
-        await this.compareFirst(taskSignal);
+        await this.compareFirst("latest, then all", taskSignal);
         onWatched();
       },
       async (taskSignal) => {
@@ -79,7 +79,8 @@ export class SourceWatcher {
   }
 
   /** Finds what has changed while nobody watched. A method of its own so that a simulation can leave it out. */
-  async compareFirst(signal: AbortSignal): Promise<void> {
+  async compareFirst(order: "all" | "latest, then all", signal: AbortSignal): Promise<void> {
+    if (order === "latest, then all") await this.#compareLatest(signal);
     await this.#compareAll(signal);
   }
 
@@ -129,6 +130,23 @@ export class SourceWatcher {
       if ((await this.#compareAll(signal)) === 0) return;
       const waitMs = Math.max(0, startMs + SWEEP_MS_MIN - clock.monotonicMs());
       await clock.sleep(waitMs, signal);
+    }
+  }
+
+  /** Compares those whose databases have changed last: among them are nearly all that changed while nobody watched (decision 300). */
+  async #compareLatest(signal: AbortSignal): Promise<void> {
+    const { kv, parked, pace } = this.#parts;
+    await pace.turn(serverUrlOf(this.#source), this.#server.requestCount(1), signal);
+    for (const names of partsOf(await this.#server.latestChanged(signal), COMPARED_MAX)) {
+      // Of a database with more jobs than that, the others are compared with all.
+      const pages = await kv.read((tx) =>
+        Promise.all(
+          names.map((database) =>
+            parked.page(tx.snapshot, this.#source, { database, limit: COMPARED_MAX }),
+          ),
+        ),
+      );
+      await this.#compare(pages.flat(), signal);
     }
   }
 

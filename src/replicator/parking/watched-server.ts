@@ -12,12 +12,16 @@ import {
   type UpdateSequences,
 } from "../endpoints/http/http-server.ts";
 
+/** Updates that are read at once. */
+const UPDATES_MAX = 1000;
 /** Requests for single databases that are under way at once. */
 const SINGLE_REQUESTS_MAX = 4;
 
 export interface WatchedServer {
   /** The end of its feed; undefined: it has none for us. */
   lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined>;
+  /** The names of databases that have changed last, the latest first, as the feed tells them: a thousand at most. */
+  latestChanged(signal: AbortSignal): Promise<readonly string[]>;
   /** Waits for updates behind `since`, for a while. */
   updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates>;
   /** Where databases are: of a hundred at most. */
@@ -34,9 +38,6 @@ export interface ListedServer extends WatchedServer {
   security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
 }
 
-/** Updates of our own databases that are read at once. */
-const UPDATES_MAX = 1000;
-
 export class WatchedHttpServer implements ListedServer {
   readonly #server: HttpServer;
   #hasDatabasesInfo = true;
@@ -47,6 +48,10 @@ export class WatchedHttpServer implements ListedServer {
 
   lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     return this.#server.lastUpdate(signal);
+  }
+
+  latestChanged(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#server.latestChanged(UPDATES_MAX, signal);
   }
 
   updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
@@ -91,6 +96,14 @@ export class WatchedStore implements ListedServer {
 
   lastUpdate(): Promise<SourceSequence> {
     return this.#kv.read((tx) => this.#databases.updates.lastSequence(tx));
+  }
+
+  async latestChanged(): Promise<readonly string[]> {
+    const { updates } = this.#databases;
+    const { entries } = await this.#kv.read((tx) =>
+      updates.page(tx, { descending: true, limit: UPDATES_MAX }),
+    );
+    return entries.map(({ name }) => name);
   }
 
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {

@@ -8,6 +8,8 @@ import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
 /** More than CouchDB takes for a name; of these characters the order of texts is that of their bytes. */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
+/** Of a name in a feed, which other servers may give other characters: a longer one would not fit into a key. */
+const NAME_LENGTH_MAX = 1000;
 /** How long the server may hold an answer back while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
 
@@ -58,6 +60,15 @@ export class HttpServer {
     return last === null ? undefined : last;
   }
 
+  /** The names of at most so many databases that have changed last, the latest first; none where the feed does not tell. */
+  async latestChanged(limit: number, signal: AbortSignal): Promise<readonly string[]> {
+    const path = `_db_updates${query({ descending: "true", limit: String(limit) })}`;
+    const { status, json } = await this.#requests.ask("GET", path, { once: true, signal });
+    this.#throwIfAway(status, path);
+    const names = eventsOf(status === 200 ? json : undefined).map(({ name }) => name);
+    return [...new Set(names)].slice(0, limit);
+  }
+
   /** Updates behind `since`; waits for one for a while. */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
@@ -69,10 +80,7 @@ export class HttpServer {
     if (!Array.isArray(results) || last === undefined) {
       throw this.#requests.unexpected("db_updates_failed", "_db_updates", answer, answer.text);
     }
-    const events = results.flatMap((row): DatabaseEvent[] => {
-      const { db_name: name, type } = asObject(row) ?? {};
-      return typeof name === "string" ? [{ name, isDeletion: type === "deleted" }] : [];
-    });
+    const events = eventsOf(body);
     return { names: events.map(({ name }) => name), deleted: deletedIn(events), last };
   }
 
@@ -142,4 +150,15 @@ export class HttpServer {
     const { shownUrl } = this.#requests;
     throw new EndpointError("server_failed", `${status} from ${shownUrl}${path}`);
   }
+}
+
+/** The rows of an answer of `_db_updates`, in its order. What is none is left out. */
+function eventsOf(answer: unknown): readonly DatabaseEvent[] {
+  const results: unknown = asObject(answer)?.results;
+  if (!Array.isArray(results)) return [];
+  return results.flatMap((row): DatabaseEvent[] => {
+    const { db_name: name, type } = asObject(row) ?? {};
+    if (typeof name !== "string" || name.length > NAME_LENGTH_MAX) return [];
+    return [{ name, isDeletion: type === "deleted" }];
+  });
 }
