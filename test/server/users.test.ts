@@ -165,6 +165,8 @@ describe("documents of users", () => {
     });
     expect((await ask("GET", "/_users/_design/x", { as })).status).toBe(403);
     expect((await ask("GET", "/_users/_local/x", { as })).status).toBe(403);
+    expect((await ask("PUT", "/_users/_local%2Fx", { as, body: {} })).status).toBe(403);
+    expect((await ask("GET", "/_users/_local%2Fx")).status).toBe(401);
     const local = { docs: [{ _id: "_local/x" }] };
     expect(await ask("POST", "/_users/_bulk_docs", { as, body: local })).toMatchObject(missing);
     const found = await ask("POST", "/_users/_find", { as, body: { selector: {}, limit: 1_000 } });

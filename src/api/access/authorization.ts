@@ -132,7 +132,8 @@ function demandOfDatabase(
   const isListing = resource === "_all_docs" || resource === "_changes";
   if (isListing && (database === "_users" || database === "_replicator")) return "server-admin";
   if (database === "_users") {
-    if (resource === "_local" || resource === "_local_docs") return "database-admin";
+    // An encoded slash is part of the segment: `_local%2Fname` is a document, too.
+    if (/^_local(\/|$)/.test(resource) || resource === "_local_docs") return "database-admin";
     if (isRead(method) && /^_design(\/|$)/.test(resource)) return "design-reader";
   }
   switch (resource) {
