@@ -144,7 +144,7 @@ export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./run/own-checkpoint.ts";
 export type { ReplicationJobParts } from "./run/replication-job.ts";
 export { ReplicationJob } from "./run/replication-job.ts";
 export type { ReplicationLog } from "./run/replication-log.ts";
-export { continuedLog, parseReplicationLog } from "./run/replication-log.ts";
+export { continuedLog, isOfOneRun, parseReplicationLog } from "./run/replication-log.ts";
 export type { ReplicationEnding, ReplicationProgress } from "./run/replication-run.ts";
 export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
 export { isSameSecurity } from "./run/same-security.ts";

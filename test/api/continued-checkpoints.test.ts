@@ -70,7 +70,7 @@ test("a log that is too long to be parsed at once is not continued", async () =>
 
 test("a log that never was is not continued", async () => {
   const { ask } = await openFilms();
-  const body = { session_id: "two", source_last_seq: 7, history: [entry("two", "5-x", "7-x")] };
+  const body = { session_id: "two", source_last_seq: "7-x", history: [entry("two", "5-x", "7-x")] };
   expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
     refusal(404, "not_found", "missing"),
   );
@@ -81,9 +81,31 @@ test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history:
   async (body) => {
     const { ask } = await openFilms();
     const reason =
-      "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry.";
+      "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry, which has both as well.";
     expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
       refusal(400, "bad_request", reason),
     );
   },
 );
+
+test.each([
+  { session_id: "s", history: [entry("s", "0", "5")] },
+  { session_id: "s", source_last_seq: "5", history: [] },
+  { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5"), entry("r", "0", "0")] },
+  { session_id: "s", source_last_seq: "5", history: [entry("other", "0", "5")] },
+  { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "7")] },
+])("%j is not the log of one run", async (body) => {
+  const { ask } = await openFilms();
+  const { instance_start_time: madeAt } = (await ask("GET /films")).json;
+  const path = `/films/_local/log/_continue?instance_start_time=${madeAt}`;
+  expect((await ask(`POST ${path}`, { body })).status).toBe(400);
+});
+
+test("a log that does not call itself JSON is not taken, which a page of another site could send", async () => {
+  const { ask } = await openFilms();
+  const { instance_start_time: madeAt } = (await ask("GET /films")).json;
+  const body = { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5")] };
+  const path = `/films/_local/log/_continue?instance_start_time=${madeAt}`;
+  const headers = { "content-type": "text/plain" };
+  expect((await ask(`POST ${path}`, { body, headers })).status).toBe(415);
+});

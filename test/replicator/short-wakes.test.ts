@@ -1,11 +1,11 @@
 /** What a watcher's wake costs the servers of a job: it goes on where it parked, unless a database is another. In virtual time. */
 import { afterEach, expect, test, vi } from "vitest";
-import { Utf8Text } from "../../src/base/index.ts";
+import { Utf8Text, utf8Decode, utf8Encode } from "../../src/base/index.ts";
 import { type Fetch, type FetchRequest, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { decideParked } from "../../src/replicator/jobs/decide.ts";
 import { World } from "../simulation/kernel/world.ts";
-import { plainAnswer, responseOf } from "../simulation/network/simulated-network.ts";
+import { type Answer, plainAnswer, responseOf } from "../simulation/network/simulated-network.ts";
 import { SERVER_HOST, SimulatedServer } from "../simulation/network/simulated-server.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
@@ -24,6 +24,7 @@ const LATE = {
 
 interface Log {
   readonly history: readonly {
+    readonly session_id: string;
     readonly start_last_seq: unknown;
     readonly end_last_seq: unknown;
   }[];
@@ -38,10 +39,16 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
+/** The answer of a server that does not know when its databases were made. */
+function withoutStartTimes(answer: Answer): Answer {
+  const text = utf8Decode(answer.bytes).replace(/("instance_start_time"):"\d+"/, '$1:"0"');
+  return { ...answer, bytes: utf8Encode(text) };
+}
+
 /** A node with a parked job between two databases of a server that counts what it is asked. */
 async function openParked(
   serverName = COUCHDB,
-  { isEmpty = false, options = {}, auditIntervalSec = 4 * 3600 } = {},
+  { isEmpty = false, options = {}, auditIntervalSec = 4 * 3600, hidesStartTimes = false } = {},
 ) {
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
@@ -68,7 +75,8 @@ async function openParked(
       await happening?.();
     }
     await world.time.sleep(1, request.signal);
-    const answer = unknown.has(shown) ? NOT_ALLOWED : await serve(request);
+    const known = unknown.has(shown) ? NOT_ALLOWED : await serve(request);
+    const answer = hidesStartTimes ? withoutStartTimes(known) : known;
     if (shown === lost) {
       lost = undefined;
       throw new RequestFailedError({ ...request, cause: "ECONNRESET" });
@@ -115,6 +123,9 @@ async function openParked(
     },
     refuse: (request: string): void => {
       unknown.add(request);
+    },
+    serveAgain: (request: string): void => {
+      unknown.delete(request);
     },
     /** The checkpoint of the job in a database. */
     log: async (name: string): Promise<Log> => {
@@ -452,3 +463,131 @@ test("a job that comes to look, or is run by an operator, asks both sides", asyn
   await world.time.run(world.time.nowMs + 1.25 * auditIntervalSec * 1000);
   expect(count(node.asked, "GET /b/")).toBeGreaterThanOrEqual(1);
 });
+
+/** One document at a time, and a checkpoint each second. */
+const OPTIONS = {
+  worker_processes: 1,
+  worker_processes_max: 1,
+  worker_batch_size: 1,
+  checkpoint_interval: 1000,
+  retries_per_request: 0,
+};
+const fails = async (): Promise<never> => {
+  throw new RequestFailedError({ method: "PUT", url: "http://x/", cause: "ECONNRESET" });
+};
+
+test("a target made anew while parked gets all, also when the source's checkpoint fails in the midst of copying again", async () => {
+  const node = await openParked(TANDEM, { options: OPTIONS });
+  const { world } = node;
+  for (const name of ["second", "third"]) await node.wake(name);
+  await node.remake("b");
+  let writes = 0;
+  const slow = async (): Promise<void> => {
+    node.before.set("POST /b/_bulk_docs", slow);
+    if (writes++ > 1) await world.time.sleep(3000);
+  };
+  node.before.set("POST /b/_bulk_docs", slow);
+  node.before.set("PUT /a/_local/ID", fails);
+  await node.wake("fourth");
+  for (const id of ["first", "second", "third", "fourth"]) {
+    expect([id, await node.has("b", id)]).toEqual([id, true]);
+  }
+});
+
+test.each([COUCHDB, TANDEM])(
+  "a target that was put back to an earlier checkpoint of the same run gets again what it had (%s)",
+  async (serverName) => {
+    const node = await openParked(serverName, { options: OPTIONS });
+    const { world, kv, databases } = node;
+    await world.time.run(world.time.nowMs + 60_000);
+    const locals = () => kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx));
+    let backup: Awaited<ReturnType<typeof locals>> | undefined;
+    // A run that writes a checkpoint after the second document, and one after the third.
+    node.before.set("POST /b/_bulk_docs", async () => {
+      node.before.set("POST /b/_bulk_docs", async () => {
+        await world.time.sleep(5000);
+        backup = await locals();
+      });
+    });
+    const entry = { ...LATE, attachments: [] };
+    await world.until(
+      kv.transact(async (tx) => {
+        const database = await databases.open(tx, "a");
+        for (const id of ["second", "third"]) await database.write(tx, { ...entry, id }, ADMIN);
+      }),
+    );
+    await node.onceParked();
+    expect(await node.has("b", "third")).toBe(true);
+    // Put back: third is not there, and the checkpoint is the one before it, of the same session.
+    await node.remake("b");
+    await world.until(
+      kv.transact(async (tx) => {
+        const database = await databases.open(tx, "b");
+        for (const { id, body } of backup?.entries ?? [])
+          database.writeLocal(tx, { id, parent: undefined, body });
+      }),
+    );
+    await node.wake("fourth");
+    expect(await node.has("b", "fourth")).toBe(true);
+    expect(await node.has("b", "third")).toBe(true);
+  },
+);
+
+test("a run that looks at all again has one entry in the history", async () => {
+  const node = await openParked(COUCHDB, { options: OPTIONS });
+  const { world } = node;
+  await world.time.run(world.time.nowMs + 60_000);
+  let writes = 0;
+  const slow = async (): Promise<void> => {
+    node.before.set("POST /b/_bulk_docs", slow);
+    // The second one is refused once, after a checkpoint.
+    if (++writes === 2) {
+      await world.time.sleep(5000);
+      node.refuse("POST /b/_bulk_docs");
+    } else node.serveAgain("POST /b/_bulk_docs");
+  };
+  node.before.set("POST /b/_bulk_docs", slow);
+  const entry = { ...LATE, attachments: [] };
+  await world.until(
+    node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "a");
+      for (const id of ["second", "third"]) await database.write(tx, { ...entry, id }, ADMIN);
+    }),
+  );
+  await node.onceParked();
+  expect(await node.has("b", "third")).toBe(true);
+  expect(node.names).toContain("replication.place-lost");
+  const log = await node.log("a");
+  const sessions = log.history.map(({ session_id }) => session_id);
+  expect(sessions).toHaveLength(new Set(sessions).size);
+});
+
+test.each(["0", "known"])(
+  "a target made anew within a run gets all with the next one (start times %s)",
+  async (start) => {
+    const hidesStartTimes = start === "0";
+    const node = await openParked(COUCHDB, { options: OPTIONS, hidesStartTimes });
+    const { world } = node;
+    await node.createDatabase("c");
+    for (const id of ["second", "third", "fourth"]) await node.put("a", id, {});
+    let writes = 0;
+    const slow = async (): Promise<void> => {
+      node.before.set("POST /c/_bulk_docs", slow);
+      writes++;
+      if (writes > 1 && writes < 5) await world.time.sleep(3000);
+      if (writes === 4) {
+        await node.kv.transact((tx) => node.databases.remove(tx, "c"));
+        await node.kv.transact((tx) => node.databases.create(tx, "c"));
+      }
+    };
+    node.before.set("POST /c/_bulk_docs", slow);
+    const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/c`, ...OPTIONS };
+    for (let run = 0; run < 2; run++) {
+      await world.until(node.replicator.start(parseReplication(body), JOE));
+      await world.time.run(world.time.nowMs + 120_000);
+    }
+    for (const id of ["first", "second", "third", "fourth"]) {
+      expect([id, await node.has("c", id)]).toEqual([id, true]);
+    }
+  },
+);

@@ -4,13 +4,13 @@
  */
 import { Utf8Text } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
-import { continuedLog, parseReplicationLog } from "../../replicator/index.ts";
+import { continuedLog, isOfOneRun, parseReplicationLog } from "../../replicator/index.ts";
 import { locationOf, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { notFound } from "../documents/document-request.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { readJsonBody } from "../http/request-body.ts";
+import { readJsonBody, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
@@ -18,7 +18,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 const LOG_BYTES_MAX = 1024 * 1024;
 
 const NO_LOG =
-  "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry.";
+  "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry, which has both as well.";
 const TOO_LONG = `The stored log has more than ${LOG_BYTES_MAX} bytes: read it, and write it.`;
 const ENDS_ELSEWHERE = "The stored replication log ends elsewhere.";
 const MADE_ANEW = "The database was made at another time.";
@@ -33,8 +33,9 @@ export function checkpointRoutes(parts: CheckpointsParts): readonly Route[] {
 
 async function continueLog(parts: CheckpointsParts, call: Call): Promise<ApiResponse> {
   const id = `_local/${parameter(call, "name")}`;
+  requireJsonType(call);
   const log = parseReplicationLog(await readJsonBody(call, LOG_BYTES_MAX));
-  if (log?.history?.length !== 1) throw badRequest(NO_LOG);
+  if (log === undefined || !isOfOneRun(log)) throw badRequest(NO_LOG);
   const madeAt = call.request.query.get("instance_start_time");
   const outcome = await writeDatabase(
     parts,

@@ -35,6 +35,7 @@ export function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** A part of a URL without its escapes; as it is, where they are none. */
 export function decode(text: string): string {
   if (!text.includes("%")) return text;
   try {

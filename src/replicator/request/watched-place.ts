@@ -5,6 +5,7 @@
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { parseUrl } from "./endpoint-url.ts";
+import { decode } from "./parse-fields.ts";
 import type { EndpointAddress, HttpAddress } from "./replication.ts";
 
 export interface WatchedPlace {
@@ -40,11 +41,9 @@ export function serverOf(
 ): { readonly server: HttpAddress; readonly database: string } | undefined {
   const url = parseUrl(address.url);
   const [, root, name] = /^(.*\/)([^/]+)\/?$/.exec(url?.pathname ?? "") ?? [];
-  if (url === undefined || url.search !== "" || root === undefined || name === undefined) {
+  const database = name && decode(name);
+  if (url === undefined || url.search !== "" || root === undefined || database === undefined) {
     return undefined;
   }
-  return {
-    server: { ...address, url: `${url.origin}${root}` },
-    database: decodeURIComponent(name),
-  };
+  return { server: { ...address, url: `${url.origin}${root}` }, database };
 }

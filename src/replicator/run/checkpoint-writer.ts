@@ -49,7 +49,7 @@ export interface ReachedPlace {
 export class CheckpointWriter {
   readonly #parts: CheckpointWriterParts;
   readonly #reached: () => ReachedPlace;
-  readonly #sessionId: string;
+  #sessionId: string;
   readonly #startTimeMs: number;
   /** On the monotonic clock. */
   readonly #begunAtMs: number;
@@ -74,7 +74,7 @@ export class CheckpointWriter {
     return this.#committed;
   }
 
-  /** What this run wrote last; undefined: nothing yet. */
+  /** What this run wrote last, perhaps without the history that a side has put behind it; undefined: nothing yet. */
   get log(): ReplicationLog | undefined {
     return this.#log;
   }
@@ -82,6 +82,12 @@ export class CheckpointWriter {
   /** What both sides were found to remember; undefined: they have not been asked. */
   get checkpoints(): Checkpoints | undefined {
     return this.#checkpoints;
+  }
+
+  /** The run begins anew. One side may have what it wrote, and the other be another database: it is a session of its own from now on. */
+  startOver(): void {
+    this.#sessionId = randomHex(this.#parts.runtime.random);
+    this.#log = undefined;
   }
 
   /** The run begins at `start`. `checkpoints`: what both sides remember; undefined: it goes on where the one before parked. */
@@ -175,6 +181,7 @@ export class CheckpointWriter {
       nowMs: runtime.clock.nowMs(),
       startSequence: this.#start,
       throughSequence: through,
+      ...(this.#log === undefined ? {} : { previousSequence: this.#committed }),
       statistics: this.#reached().statistics,
       earlier,
       byDocumentIds: replication.selection.kind === "doc-ids",

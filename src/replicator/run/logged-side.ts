@@ -111,19 +111,27 @@ export class LoggedSide {
     const madeAt = this.instanceStartTime;
     const written = await endpoint.writeLocal(this.#id, body, parent, signal, madeAt);
     if (written !== undefined) {
-      this.#revision = written;
+      this.#wrote(written, body);
       return;
     }
     // An answer may have been lost: what is there may be what we wrote.
     const current = await endpoint.readLocal(this.#id, signal);
     if (current !== undefined && sameJson(current.body, body)) {
-      this.#revision = current.revision;
+      this.#wrote(current.revision, body);
       return;
     }
     throw new EndpointError(
       "checkpoint_commit_failure",
       `Error updating the ${this.name} checkpoint document: conflict`,
     );
+  }
+
+  /** Where nothing else tells whether the database is the one that it was, the next checkpoint asks whether this one is there. */
+  #wrote(revision: string, body: JsonText): void {
+    this.#revision = revision;
+    if (this.instanceStartTime === UNKNOWN_START_TIME) {
+      this.#found = { id: this.#id, revision, body };
+    }
   }
 
   #endsAt(sequence: SourceSequence): boolean {

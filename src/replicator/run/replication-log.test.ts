@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { NO_STATISTICS } from "../jobs/replication-statistics.ts";
 import { httpDate } from "../times.ts";
 import {
@@ -42,6 +42,41 @@ test("a session that only one side recorded is passed over", () => {
   const target = { session_id: "b", history: [entry("b", 20), entry("a", 10)] };
   expect(commonAncestry(source, target).sequence).toBe(20);
   expect(commonAncestry(target, source).sequence).toBe(20);
+});
+
+describe("a session that is at two places, since one side was not written or was put back", () => {
+  const at = (sequence: unknown, previous?: unknown) => ({
+    session_id: "b",
+    source_last_seq: sequence,
+    ...(previous === undefined ? {} : { previous_last_seq: previous }),
+    history: [{ ...entry("b", sequence), start_last_seq: 10 }, entry("a", 10)],
+  });
+
+  test("goes on from the earlier place, where they are one checkpoint apart", () => {
+    const behind = at(20);
+    expect(commonAncestry(at(30, 20), behind)).toEqual({ sequence: 20, history: behind.history });
+    expect(commonAncestry(behind, at(30, 20))).toEqual({ sequence: 20, history: behind.history });
+  });
+
+  test("goes on from where it began elsewhere", () => {
+    const began = { sequence: 10, history: [entry("a", 10)] };
+    expect(commonAncestry(at(40, 30), at(20))).toEqual(began);
+    expect(commonAncestry(at(20), at(40, 30))).toEqual(began);
+    expect(commonAncestry(at(40), at(30))).toEqual(began);
+  });
+
+  test("is followed from the beginning where the two did not begin at one place", () => {
+    const other = { ...at(20), history: [entry("b", 20)] };
+    expect(commonAncestry(at(40), other)).toEqual({ sequence: 0, history: [] });
+    expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
+  });
+
+  test("counts as far as it has come on both sides, when one of them has a later one", () => {
+    const later = { session_id: "c", history: [entry("c", 50), ...at(40).history] };
+    expect(commonAncestry(later, at(30)).sequence).toBe(10);
+    expect(commonAncestry(at(30), later).sequence).toBe(10);
+    expect(commonAncestry(later, at(40)).sequence).toBe(40);
+  });
 });
 
 test("histories without a common session start from the beginning", () => {
@@ -148,6 +183,7 @@ test("of a log that anybody may have written, fifty entries count, and figures t
 });
 
 test("what we write is read as it was written", () => {
-  const log = { session_id: "b", source_last_seq: [9, "x"], history: [entry("b", [9, "x"])] };
+  const sequences = { source_last_seq: [9, "x"], previous_last_seq: [8, "x"] };
+  const log = { session_id: "b", ...sequences, history: [entry("b", [9, "x"])] };
   expect(parseReplicationLog(JSON.stringify(log))).toEqual(log);
 });

@@ -37,6 +37,8 @@ export interface ReplicationLogEntry {
 export interface ReplicationLog {
   readonly session_id?: string;
   readonly source_last_seq?: SourceSequence;
+  /** Ours: where the checkpoint before was, of the same session. */
+  readonly previous_last_seq?: SourceSequence;
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
   /** Kept by CouchDB for replications by document ids. */
@@ -58,13 +60,14 @@ const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 /** What the text of a `_local` document says, whoever wrote it. What is no log, or no entry of one, is left out. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
   const log = asMembers(JSON.parse(text));
-  const { source_last_seq, replication_id_version, history } = log;
+  const { source_last_seq, previous_last_seq, replication_id_version, history } = log;
   const session_id = textOf(log.session_id);
   if (session_id === undefined || !isSequence(source_last_seq ?? 0)) return undefined;
   const entries: readonly unknown[] = Array.isArray(history) ? history : [];
   return {
     session_id,
     ...(source_last_seq === undefined ? {} : { source_last_seq }),
+    ...(isSequence(previous_last_seq) ? { previous_last_seq } : {}),
     ...(typeof replication_id_version === "number" ? { replication_id_version } : {}),
     ...parseLegacy(log),
     history: entries.slice(0, HISTORY_LENGTH_MAX).flatMap(parseEntry),
@@ -138,30 +141,68 @@ function isSequence(value: unknown): boolean {
   }
 }
 
-/** What both sides agree on. `undefined` stands for a side without a log. */
+/**
+ * What both sides agree on: a place up to which each says that it has all. `undefined` stands for a side without a log.
+ *
+ * A session may be at two places: one side was not written, or was put back to an earlier state. Which of the places is the earlier one,
+ * sequences do not tell. CouchDB takes that of the source, and what the target lacks behind its own is never copied.
+ */
 export function commonAncestry(
   source: ReplicationLog | undefined,
   target: ReplicationLog | undefined,
 ): CommonAncestry {
   if (source === undefined || target === undefined) return NOTHING;
-  if (source.session_id === target.session_id) {
-    return { sequence: source.source_last_seq ?? 0, history: source.history ?? [] };
-  }
+  if (source.session_id === target.session_id) return placeInSession(source, target);
   let sourceHistory = source.history ?? [];
   let targetHistory = target.history ?? [];
   for (;;) {
     const [sourceHead, ...sourceRest] = sourceHistory;
     const [targetHead, ...targetRest] = targetHistory;
     if (sourceHead === undefined || targetHead === undefined) return NOTHING;
-    if (targetHistory.some(({ session_id }) => session_id === sourceHead.session_id)) {
-      return { sequence: sourceHead.recorded_seq, history: sourceRest };
-    }
-    if (sourceRest.some(({ session_id }) => session_id === targetHead.session_id)) {
-      return { sequence: targetHead.recorded_seq, history: targetRest };
-    }
+    const atTarget = entryOf(targetHistory, sourceHead.session_id);
+    if (atTarget !== undefined) return placeOfEntries(sourceHead, atTarget, sourceRest);
+    const atSource = entryOf(sourceRest, targetHead.session_id);
+    if (atSource !== undefined) return placeOfEntries(targetHead, atSource, targetRest);
     sourceHistory = sourceRest;
     targetHistory = targetRest;
   }
+}
+
+/** Of two logs of one session. */
+function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonAncestry {
+  const ending = ({ source_last_seq = 0, history = [] }: ReplicationLog): CommonAncestry => ({
+    sequence: source_last_seq,
+    history,
+  });
+  const [atSource, atTarget] = [ending(source), ending(target)];
+  if (isSameSequence(atSource.sequence, atTarget.sequence)) return atSource;
+  if (isSameSequence(source.previous_last_seq, atTarget.sequence)) return atTarget;
+  if (isSameSequence(target.previous_last_seq, atSource.sequence)) return atSource;
+  const [[head, ...earlier], [headAtTarget]] = [atSource.history, atTarget.history];
+  return head === undefined || headAtTarget === undefined
+    ? NOTHING
+    : placeOfEntries(head, headAtTarget, earlier);
+}
+
+/** Of two entries of one session, with those that are behind one of them: where it ended, or else where it began. */
+function placeOfEntries(
+  one: ReplicationLogEntry,
+  other: ReplicationLogEntry,
+  earlier: readonly ReplicationLogEntry[],
+): CommonAncestry {
+  if (isSameSequence(one.recorded_seq, other.recorded_seq)) {
+    return { sequence: one.recorded_seq, history: earlier };
+  }
+  return isSameSequence(one.start_last_seq, other.start_last_seq)
+    ? { sequence: one.start_last_seq, history: earlier }
+    : NOTHING;
+}
+
+function entryOf(
+  history: readonly ReplicationLogEntry[],
+  sessionId: string,
+): ReplicationLogEntry | undefined {
+  return history.find(({ session_id }) => session_id === sessionId);
 }
 
 /** Whether a run that the log remembers passed a document that did not arrive. */
@@ -176,6 +217,8 @@ export interface RecordedRun {
   readonly nowMs: number;
   readonly startSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
+  /** Where its last checkpoint is; undefined: this is the first one. */
+  readonly previousSequence?: SourceSequence;
   readonly statistics: ReplicationStatistics;
   /** The history as it was read at the run's start: a run owns one entry, however often it writes. */
   readonly earlier: readonly ReplicationLogEntry[];
@@ -214,10 +257,22 @@ export function nextLog(run: RecordedRun): ReplicationLog {
   return {
     session_id: run.sessionId,
     source_last_seq: run.throughSequence,
+    ...(run.previousSequence === undefined ? {} : { previous_last_seq: run.previousSequence }),
     replication_id_version: REPLICATION_ID_VERSION,
     ...legacy,
     history: [entry, ...run.earlier].slice(0, HISTORY_LENGTH_MAX),
   };
+}
+
+/** Whether the history is one entry, which ends where the log does. */
+export function isOfOneRun({ session_id, source_last_seq, history = [] }: ReplicationLog): boolean {
+  const [entry, ...earlier] = history;
+  return (
+    entry?.session_id === session_id &&
+    source_last_seq !== undefined &&
+    isSameSequence(entry?.recorded_seq, source_last_seq) &&
+    earlier.length === 0
+  );
 }
 
 /**

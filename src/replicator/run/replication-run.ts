@@ -195,6 +195,7 @@ export class ReplicationRun {
       this.#begun = false;
       this.#expectedAt = undefined;
       this.#lag.startOver();
+      this.#checkpoints.startOver();
       this.#parts.runtime.trace.event("replication.place-lost", {
         source: this.#parts.source.shownUrl,
       });
@@ -247,7 +248,7 @@ export class ReplicationRun {
   /** Goes on where the run before parked, if both sides still have its checkpoint. Undefined: they have to be asked. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // Else both were asked already, in vain.
+    // One that ends caught up has tried it without asking, or its source has a checkpoint of ours alone.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -450,7 +451,8 @@ export class ReplicationRun {
     if (this.#pipeline?.hasCopied !== true || log === undefined) {
       return { no_changes: true, ...checkpoints?.sourceLog };
     }
-    return { ...log };
+    const { previous_last_seq, ...shown } = log;
+    return shown;
   }
 }
 

@@ -7,14 +7,17 @@ import {
   type WrittenPart,
   writeMultipart,
 } from "../../../protocol/index.ts";
-import type { AttachmentStream, StreamedDocument } from "../endpoint.ts";
+import { type AttachmentStream, InvalidDocumentError, type StreamedDocument } from "../endpoint.ts";
 
 export interface DocumentUpload {
   readonly contentType: string;
   readonly body: RequestBody;
 }
 
-/** The attachments can be read once, so an upload cannot be repeated: read the document again. */
+/**
+ * The attachments can be read once, so an upload cannot be repeated: read the document again. Its stream throws an InvalidDocumentError
+ * where the source sends them in another order than it has named them in: servers tell them apart by that.
+ */
 export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
   if (document.outline.length === 0)
     return { contentType: "application/json", body: document.text };
@@ -47,6 +50,11 @@ function attachmentPart(
     async *body() {
       const next = await stream.next();
       assert(next.done !== true, "Every attachment of the outline follows");
+      if (next.value.name !== name) {
+        const reason =
+          "The source sent the attachments in another order than that of `_attachments`";
+        throw new InvalidDocumentError("bad_request", reason);
+      }
       yield* next.value.body;
     },
   };
