@@ -71,3 +71,22 @@ test.each(
     expect(data?.replication?.options[bound]).toBe(most);
   },
 );
+
+test("a job that was stored with more copiers than there may be runs with as many as there may", async () => {
+  const many = { workerProcesses: 1e15, workerProcessesMax: 1e15, httpConnections: 1e15 };
+  const { node } = await openWithJob({}, (options) => ({ ...options, ...many }));
+  expect((await node.event("replication.ended")).state).toBe("completed");
+});
+
+test.each([
+  ["worker_processes", 500],
+  ["worker_processes_max", 500],
+  ["http_connections", 1000],
+  ["http_connections_max", 1000],
+])("%s is at most %d", (name, most) => {
+  const parsed = (count: number) =>
+    parseReplication({ source: "a", target: "b", [name]: count }).options;
+  expect(Object.values(parsed(most))).toContain(most);
+  const reason = `\`${name}\` must be an integer from 1 to ${most}, but is ${most + 1}`;
+  expect(() => parsed(most + 1)).toThrow(expect.objectContaining({ reason }));
+});

@@ -40,6 +40,8 @@ const LENGTH_DECAY = 0.9;
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
 /** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
+/** Of the documents of a job that have been read and not written yet, however many copiers it has. */
+const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** A job that holds is not stalled. */
@@ -111,10 +113,11 @@ export class BatchCopier {
     this.#writing = openStage(options);
     const { turns: reading } = this.#reading;
     const { turns: writing } = this.#writing;
+    const copierCount = options.workerProcesses * (readsAhead ? 2 : 1);
     this.#copierTurns = {
       read: (work) => reading.run(work),
       write: (work) => writing.run(work),
-      room: new ByteRoom(options.workerProcesses * (readsAhead ? 2 : 1) * WRITE_BYTES_MAX),
+      room: new ByteRoom(Math.min(copierCount * WRITE_BYTES_MAX, ROOM_BYTES_MAX)),
     };
     this.#retryTurns = { read: AT_ONCE, write: AT_ONCE, room: new ByteRoom(WRITE_BYTES_MAX) };
     this.#timedTarget = {

@@ -56,9 +56,17 @@ function isWhole(stored: Partial<ReplicationOptions>): stored is ReplicationOpti
   return OPTION_NAMES.every((name) => stored[name] !== undefined && stored[name] !== null);
 }
 
-/** Throws a ReplicationInvalidError for a value that only a newer version knows: it must not act as another. */
-export function checkOptions(options: ReplicationOptions): void {
-  eachOption((option, name) => checked(option, options[name]));
+/**
+ * The options that a stored job runs with. A number above its bound, which versions before have taken, counts as the bound. Throws a
+ * ReplicationInvalidError for a value that only a newer version knows: it must not act as another.
+ */
+export function runnableOptions(options: ReplicationOptions): ReplicationOptions {
+  return eachOption((option, name) => checked(option, bounded(option, options[name])));
+}
+
+function bounded(option: Option, value: unknown): unknown {
+  if (option.kind !== "integer" || option.max === undefined) return value;
+  return typeof value === "number" ? Math.min(value, option.max) : value;
 }
 
 function checked(option: Option, value: unknown): unknown {

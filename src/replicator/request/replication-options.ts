@@ -44,6 +44,11 @@ export type OptionValue<O extends Option> = O extends BooleanOption
       ? O["choices"][number]
       : never;
 
+/** Each has batches in memory, and begins at once: with some millions a job ended its node. */
+const COPIERS_MAX = 500;
+/** Each holds a part of an attachment. */
+const LONE_REQUESTS_MAX = 1000;
+
 /** Options of which `[replicator]` gives the defaults, by their names in a `Replication`. Jobs store them in this order. */
 export const REPLICATION_OPTIONS = {
   useCheckpoints: {
@@ -65,6 +70,7 @@ export const REPLICATION_OPTIONS = {
     kind: "integer",
     default: 4,
     min: 1,
+    max: COPIERS_MAX,
     unit: "copiers",
     meaning: "copiers of a job: as many batches are read, and as many written, at the same time",
   },
@@ -73,6 +79,7 @@ export const REPLICATION_OPTIONS = {
     kind: "integer",
     default: 32,
     min: 1,
+    max: COPIERS_MAX,
     unit: "copiers",
     meaning:
       "most copiers while a server is far away, of which most wait for the network; where `worker_processes` is given and this is not, there are never more than that",
@@ -90,6 +97,7 @@ export const REPLICATION_OPTIONS = {
     kind: "integer",
     default: 20,
     min: 1,
+    max: LONE_REQUESTS_MAX,
     unit: "requests",
     meaning:
       "documents of a job that travel alone at the same time, each with a request to either side",
@@ -99,6 +107,7 @@ export const REPLICATION_OPTIONS = {
     kind: "integer",
     default: 128,
     min: 1,
+    max: LONE_REQUESTS_MAX,
     unit: "requests",
     meaning:
       "most documents that travel alone at the same time while a server is far away; where `http_connections` is given and this is not, there are never more than that",

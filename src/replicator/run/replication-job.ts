@@ -21,7 +21,7 @@ import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
-import { checkOptions } from "../request/parse-options.ts";
+import { runnableOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import {
   type ReplicationId,
@@ -142,14 +142,14 @@ export class ReplicationJob {
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp);
       if (collision !== undefined) return collision;
-      checkOptions(replication.options);
+      const runnable = { ...replication, options: runnableOptions(replication.options) };
       this.#warn(replication);
-      if (request !== undefined) return await this.#retry(replication, ids, request, signal);
+      if (request !== undefined) return await this.#retry(runnable, ids, request, signal);
       const isPutOff = before.failure?.error === PUT_OFF;
       const early = await this.#tooEarly(replication, signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
-      const paced = isPutOff ? gently(replication) : replication;
+      const paced = isPutOff ? gently(runnable) : runnable;
       const expectedAt = lastCheckpoint(before, ids);
       const ending = await this.#copy(paced, ids, { ...parked, expectedAt }, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
