@@ -24,6 +24,10 @@ export interface ApiSettings extends AdmissionLimits, UuidSettings {
   readonly plusIsSpace: boolean;
   /** `x_forwarded_host`: the header in which a proxy in front names the host that it was asked for. */
   readonly forwardedHostHeader: string;
+  /** `WWW-Authenticate`: what a 401 says of how to log in; undefined: what CouchDB says by default. */
+  readonly challenge: string | undefined;
+  /** `require_valid_user`: nobody comes in unknown. */
+  readonly requireValidUser: boolean;
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_public`: whether all who come into `_users` may list what is public there. */

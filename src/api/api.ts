@@ -20,6 +20,7 @@ import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
 import { Admission, needsPlace } from "./http/admission.ts";
 import type { BodyRules } from "./http/call.ts";
+import { withChallenge } from "./http/challenge.ts";
 import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./http/error-responses.ts";
@@ -113,7 +114,7 @@ async function answer(
   } catch (error) {
     const isDefect = !isExpected(error) && !request.signal.aborted;
     if (isDefect) announce(parts.runtime, request, requestId, error);
-    const response = errorResponse(error);
+    const response = withChallenge(parts.settings, request, errorResponse(error));
     return request.method === "HEAD" ? withoutBody(response) : response;
   }
 }

@@ -6,6 +6,8 @@ export const SETTINGS: ApiSettings = {
   adminOnlyAllDatabases: true,
   plusIsSpace: true,
   forwardedHostHeader: "X-Forwarded-Host",
+  challenge: undefined,
+  requireValidUser: false,
   uuidAlgorithm: "sequential",
   uuidSuffix: "",
   uuidCountMax: 1_000,

@@ -296,6 +296,38 @@ describe("the server", () => {
   });
 });
 
+describe("a 401 says how to log in", () => {
+  const ask = async (settings: object, headers = {}) => {
+    const authenticate = async (): Promise<never> => {
+      throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
+    };
+    const parts = { authenticate, settings: { ...SETTINGS, ...settings } };
+    return (await (await openApi({ parts })).ask("GET /", { headers })).headers["WWW-Authenticate"];
+  };
+  const wanted = (value: string) => ({ "X-CouchDB-WWW-Authenticate": value });
+
+  test("as the client wants, as the setting says, or as CouchDB does", async () => {
+    const both = { challenge: "Negotiate", requireValidUser: true };
+    expect(await ask(both, wanted("Cookie"))).toBe("Cookie");
+    expect(await ask(both)).toBe("Negotiate");
+    expect(await ask({ requireValidUser: true })).toBe('Basic realm="server"');
+    expect(await ask({})).toBeUndefined();
+  });
+
+  test("never with what is no text of a header", async () => {
+    for (const value of ["", "a\r\nSet-Cookie: a=b", "a\0", "\u00e4"]) {
+      expect(await ask({ requireValidUser: true }, wanted(value))).toBe('Basic realm="server"');
+    }
+  });
+
+  test("and no other answer does", async () => {
+    const settings = { ...SETTINGS, challenge: "Negotiate" };
+    const answer = await (await openApi({ parts: { settings } })).ask("GET /films");
+    expect(answer.status).toBe(404);
+    expect(answer.headers).not.toHaveProperty("WWW-Authenticate");
+  });
+});
+
 describe("errors", () => {
   test("an unexpected one is announced, and tells the client nothing of itself", async () => {
     const broken = defineRoute("GET", "/_broken", async () => {

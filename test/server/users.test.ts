@@ -647,6 +647,11 @@ describe("other ways to say who one is", () => {
       json: { error: "unauthorized", reason: "Authentication required." },
     });
     expect((await ask("GET", "/_up")).status).toBe(401);
+    const challenge = async () => (await fetch(`${server.url}/`)).headers.get("www-authenticate");
+    expect(await challenge()).toBe('Basic realm="server"');
+    await configure("chttpd", "WWW-Authenticate", "Negotiate");
+    expect(await challenge()).toBe("Negotiate");
+    await reset("chttpd", "WWW-Authenticate");
     // Where one logs in.
     expect((await fetch(`${server.url}/_dashboard/`)).status).toBe(200);
     expect(

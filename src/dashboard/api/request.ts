@@ -19,6 +19,13 @@ export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
 
 type Body = Readonly<Record<string, unknown>> | string;
 
+const HEADERS = {
+  Accept: "application/json",
+  "Content-Type": "application/json",
+  // Of a 401 with another scheme the browser would ask for a password itself.
+  "X-CouchDB-WWW-Authenticate": "Cookie",
+} as const;
+
 /** The address of a resource; `path` begins without a slash. The dashboard lies one folder below the API. */
 export function addressOf(path: string): string {
   return new URL(`../${path}`, document.baseURI).href;
@@ -37,7 +44,7 @@ export async function request<Answer>(
 ): Promise<Answer> {
   const response = await fetch(addressOf(path), {
     method,
-    headers: { Accept: "application/json", "Content-Type": "application/json" },
+    headers: HEADERS,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal === undefined ? {} : { signal }),
   }).catch((error: unknown) => {

@@ -101,6 +101,8 @@ const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
     adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
     plusIsSpace: booleanSetting("chttpd", "decode_plus_to_space", true),
     forwardedHostHeader: textSetting(server, "x_forwarded_host", "X-Forwarded-Host"),
+    challenge: textSetting("chttpd", "WWW-Authenticate", undefined),
+    requireValidUser: SETTINGS.requireValidUser,
     uuidAlgorithm: choiceSetting("uuids", "algorithm", "sequential", UUID_ALGORITHMS),
     uuidSuffix: textSetting("uuids", "utc_id_suffix", ""),
     uuidCountMax: integerSetting("uuids", "max_count", 1_000, { max: UUID_COUNT_MAX }),
@@ -124,9 +126,12 @@ const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
   SECTIONS,
 );
 
+/** One that both read is listed once. */
 export const AUTHENTICATION_SETTINGS: readonly Setting<unknown>[] = [
-  ...Object.values<Setting<unknown>>(SETTINGS),
-  ...Object.values<Setting<unknown>>(API_SETTINGS),
+  ...new Set([
+    ...Object.values<Setting<unknown>>(SETTINGS),
+    ...Object.values<Setting<unknown>>(API_SETTINGS),
+  ]),
 ];
 
 export function authenticationSettings(texts: SettingTexts): AuthenticationSettings {
