@@ -36,6 +36,18 @@ function lists(query: string, ids: readonly string[], offset: number | null = nu
 }
 
 describe("_all_docs", () => {
+  test("takes booleans in capitals, as some languages write them", async () => {
+    const { ask } = await openLetters(openFilms);
+    const plain = await ask("GET /films/_all_docs?include_docs=true&descending=false");
+    expect((await ask("GET /films/_all_docs?include_docs=True&descending=False")).json).toEqual(
+      plain.json,
+    );
+    const posted = await ask("POST /films/_all_docs", { body: { include_docs: "TRUE" } });
+    expect(posted.json).toEqual(plain.json);
+    const changes = await ask("GET /films/_changes?include_docs=True&limit=1");
+    expect(changes.json.results[0].doc).toEqual({ _id: "a", _rev: "1-a", letter: "a" });
+  });
+
   testRows(openLetters, [
     lists("", ["_design/x", "a", "b", "c", "d", "e"], 0),
     lists("?limit=2", ["_design/x", "a"], 0),

@@ -9,10 +9,15 @@ export function queryError(reason: string): ProtocolError {
 /** `true` or `false`; `fallback` when absent. */
 export function booleanParameter(call: Call, name: string, fallback = false): boolean {
   const text = call.request.query.get(name);
-  if (text === undefined) return fallback;
-  if (text === "true") return true;
-  if (text === "false") return false;
-  throw queryError(`Invalid boolean parameter: ${JSON.stringify(text)}`);
+  return text === undefined ? fallback : booleanOf(text);
+}
+
+/** `true` or `false`, also as a text, in small letters or capitals: some languages write `True`. */
+export function booleanOf(value: unknown): boolean {
+  const word = typeof value === "string" ? value.toLowerCase() : value;
+  if (word === true || word === "true") return true;
+  if (word === false || word === "false") return false;
+  throw queryError(`Invalid boolean parameter: ${JSON.stringify(value)}`);
 }
 
 /** A non-negative integer; undefined when absent. */

@@ -3,7 +3,7 @@ import { compareBytes, type JsonText, parseInTurns, utf8Encode } from "../../bas
 import { badRequest } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
-import { queryError } from "../http/query.ts";
+import { booleanOf, queryError } from "../http/query.ts";
 
 /** The ids that a resource is about: they begin with `prefix`, and are from `low` to before `high`, in byte order. */
 export interface IdRange {
@@ -71,7 +71,10 @@ function parseQuery(
   };
   /** Parameters that are plain words in the URL. */
   const word: Source = (name) => query.get(name) ?? members[name];
-  const flag = (name: string, fallback = false): boolean => parseFlag(word(name), fallback);
+  const flag = (name: string, fallback = false): boolean => {
+    const given = word(name);
+    return given === undefined ? fallback : booleanOf(given);
+  };
   const count = (name: string): number | undefined => parseCount(name, word(name));
 
   const key = value("key");
@@ -172,13 +175,6 @@ function order(left: string, right: string): number {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
-}
-
-function parseFlag(value: unknown, fallback: boolean): boolean {
-  if (value === undefined) return fallback;
-  if (value === true || value === "true") return true;
-  if (value === false || value === "false") return false;
-  throw queryError(`Invalid boolean parameter: ${JSON.stringify(value)}`);
 }
 
 function parseCount(name: string, value: unknown): number | undefined {
