@@ -1,6 +1,12 @@
 /** Reads the rows of a changes feed, page by page, and waits for more of them. */
 import { errorCode, type JsonText, type LongText, type Page } from "../../base/index.ts";
-import type { Change, ChangesOfDocuments, Database, Document } from "../../databases/index.ts";
+import {
+  type Change,
+  type ChangesOfDocuments,
+  type Database,
+  type Document,
+  FIRST_SEQUENCE,
+} from "../../databases/index.ts";
 import type { DocumentFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase, writeDatabase } from "../access/database-access.ts";
@@ -134,9 +140,16 @@ export class ChangesReader {
     return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
-  /** How many changes follow the sequence. */
+  /** How many changes the feed has not come to, when it ends at the sequence. */
   pendingChangeCount(sequence: string): Promise<number> {
-    return this.#read((tx, database) => database.pendingChanges(tx, sequence));
+    return this.#read(async (tx, database) => {
+      if (!this.#query.descending) return database.pendingChanges(tx, sequence);
+      const all = await database.pendingChanges(tx, FIRST_SEQUENCE);
+      // Nothing was looked at.
+      if (sequence === FIRST_SEQUENCE) return all;
+      // The change at the sequence itself was, unless its document has changed meanwhile.
+      return Math.max(0, all - (await database.pendingChanges(tx, sequence)) - 1);
+    });
   }
 
   /**

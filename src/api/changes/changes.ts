@@ -6,7 +6,7 @@
  *   continuous    a line for each change, until the client goes
  *   eventsource   the same, as server-sent events
  */
-import type { Database } from "../../databases/index.ts";
+import { type Database, FIRST_SEQUENCE } from "../../databases/index.ts";
 import { matchingFilter, openDesignFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase } from "../access/database-access.ts";
@@ -43,10 +43,12 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     return notModified(tag);
   }
   const since = query.since.kind === "now" ? current : query.since.sequence;
+  // CouchDB: a descending feed goes from the newest change to the first one, whatever it is told.
+  const from = query.descending ? FIRST_SEQUENCE : since;
   const until = query.feed === "normal" ? current : undefined;
   const reader = new ChangesReader(parts, call, { query, database, filter, until });
   const headers = query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : tag;
-  return streamedJson(200, feed(parts, { query, reader, since }), headers);
+  return streamedJson(200, feed(parts, { query, reader, since: from }), headers);
 }
 
 /** Whether the answer is the same until the database changes: what a function lets pass depends on who asks, too. */
@@ -121,7 +123,7 @@ async function* feed(
     }
     page = await (query.descending ? reader.page(since, position) : reader.page(position));
   }
-  const pending = isGone || query.descending ? 0 : await reader.pendingChangeCount(position);
+  const pending = isGone ? 0 : await reader.pendingChangeCount(position);
   yield form.closing(position, pending);
 }
 
