@@ -86,6 +86,9 @@ describe("documents of users", () => {
     [{ roles: "x" }, "doc.roles must be an array"],
     [{ roles: [1] }, "doc.roles can only contain strings"],
     [{ roles: ["x"] }, "Only _admin may set roles"],
+    [{ password: 123456 }, "Password value of '123456' is invalid."],
+    [{ password: ["pw"] }, "Password value of '[\"pw\"]' is invalid."],
+    [{ password: false }, "Password value of 'false' is invalid."],
     [{ name: "other" }, "Doc ID must be of the form org.couchdb.user:name"],
     [{ password: undefined, password_scheme: "md5" }, "Password scheme `md5` not supported."],
     [{ password: undefined, password_scheme: "pbkdf2" }, "iterations must be a number."],
@@ -392,6 +395,25 @@ describe("passwords", () => {
     expect((await logIn("pw")).status).toBe(200);
     expect(await stored()).toEqual(before);
     await configure("upgrade_hash_on_auth", "true");
+  });
+});
+
+describe("a replication into _users", () => {
+  test("brings no password that is not a text", async () => {
+    const copies = `copies-${name}`;
+    await ask("PUT", `/${copies}`, { as: ROOT });
+    for (const [user, password] of [
+      ["number", 123456],
+      ["nothing", null],
+    ]) {
+      const body = { type: "user", name: `${name}-${user}`, roles: [], password };
+      await ask("PUT", `/${copies}/org.couchdb.user:${name}-${user}`, { as: ROOT, body });
+    }
+    const body = { source: copies, target: "_users" };
+    const replicated = await ask("POST", "/_replicate", { as: ROOT, body });
+    expect(replicated.json).toMatchObject({ ok: true });
+    expect((await ask("GET", pathOf(`${name}-number`), { as: ROOT })).status).toBe(404);
+    expect((await ask("GET", pathOf(`${name}-nothing`), { as: ROOT })).status).toBe(200);
   });
 });
 

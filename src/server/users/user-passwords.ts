@@ -1,7 +1,7 @@
 /** Passwords in documents of `_users` (`couch_users_db`): hashes in their place, before they are written. */
 import { joinObject, splitObject, Utf8Text } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
-import { badRequest } from "../../protocol/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { hashPassword, type PasswordSettings } from "../passwords.ts";
 import { passwordFault } from "../settings/password-requirements.ts";
 import type { PasswordRules } from "../settings/password-settings.ts";
@@ -20,7 +20,7 @@ const PASSWORD_MEMBERS = new Set([
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The edits with hashes in the place of passwords, one after the other: one request waits in line once. Throws a ProtocolError 400 for a password that is not allowed. */
+/** The edits with hashes in the place of passwords, one after the other: one request waits in line once. Throws a ProtocolError 400 for a password that is not allowed, and 403 for one that is no text. */
 export async function hashPasswords(
   edits: readonly DocumentEdit[],
   rules: PasswordRules,
@@ -32,11 +32,19 @@ export async function hashPasswords(
 
 async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Promise<DocumentEdit> {
   const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body.text);
-  if (edit.deleted || typeof password !== "string") return edit;
+  if (edit.deleted || password === undefined || password === null) return edit;
+  if (typeof password !== "string") {
+    throw new ProtocolError(403, "forbidden", invalidPassword(password));
+  }
   const fault = passwordFault(password, rules.requirements);
   if (fault !== undefined) throw badRequest(fault);
   const kept = keepsSalt === true && typeof salt === "string" ? salt : undefined;
   return { ...edit, body: await withHash(edit.body, password, rules, kept) };
+}
+
+/** CouchDB's sentence for a password that is no text: it would be kept as it is. */
+export function invalidPassword(value: unknown): string {
+  return `Password value of '${JSON.stringify(value).slice(0, 100)}' is invalid.`;
 }
 
 /** The document with the password's hash, under a new salt unless one is given: sessions last as long as the salt. */

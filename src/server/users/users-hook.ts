@@ -13,6 +13,7 @@ import {
 import type { Transaction } from "../../kv/index.ts";
 import { hashFault, type PasswordLimits } from "../passwords.ts";
 import { hashOf, USER_ID_PREFIX } from "./user-directory.ts";
+import { invalidPassword } from "./user-passwords.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -89,7 +90,7 @@ async function judge(
 }
 
 function shapeFault(id: string, members: Members, old: Members | undefined): string | undefined {
-  const { type, name, roles, password_scheme: scheme } = members;
+  const { type, name, roles, password, password_scheme: scheme } = members;
   if (type !== "user") return "doc.type must be user";
   if (typeof name !== "string" || name === "") return "doc.name is required";
   if (roles === undefined) return "doc.roles must exist";
@@ -101,7 +102,8 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
     return "Doc ID must be of the form org.couchdb.user:name";
   }
   if (old !== undefined && old.name !== name) return "Usernames can not be changed.";
-  if (typeof members.password === "string") return "Passwords are hashed before they are stored.";
+  if (typeof password === "string") return "Passwords are hashed before they are stored.";
+  if (password !== undefined && password !== null) return invalidPassword(password);
   if (members.password_sha !== undefined && members.salt === undefined) {
     return "Users with password_sha must have a salt.";
   }
