@@ -36,6 +36,19 @@ function lists(query: string, ids: readonly string[], offset: number | null = nu
 }
 
 describe("_all_docs", () => {
+  test("takes both names of the ids that it begins and ends with", async () => {
+    const { ask } = await openLetters(openFilms);
+    const idsOf = async (request: string, body?: object) =>
+      (await ask(request, { body })).json.rows.map(({ id }: { id: string }) => id);
+    const long = "start_key_doc_id=b&end_key_doc_id=d";
+    expect(await idsOf(`GET /films/_all_docs?${long}`)).toEqual(["b", "c", "d"]);
+    const body = { startkey_docid: "c", endkey_docid: "d", end_key_doc_id: "e" };
+    expect(await idsOf("POST /films/_all_docs", body)).toEqual(["c", "d"]);
+    const design = "start_key_doc_id=_design/y";
+    expect(await idsOf(`GET /films/_design_docs?${design}`)).toEqual([]);
+    expect(await idsOf("GET /films/_local_docs?end_key_doc_id=_local/k")).toEqual([]);
+  });
+
   test("takes booleans in capitals, as some languages write them", async () => {
     const { ask } = await openLetters(openFilms);
     const plain = await ask("GET /films/_all_docs?include_docs=true&descending=false");

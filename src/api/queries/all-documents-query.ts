@@ -97,8 +97,10 @@ function parseQuery(
   if (isBesideKeys(startKey) || isBesideKeys(endKey)) {
     throw queryError("`keys` is incompatible with `key`, `start_key` and `end_key`");
   }
-  const start = given(startKey, textOf(word("startkey_docid")));
-  const end = given(endKey, textOf(word("endkey_docid")));
+  const id = (...names: readonly string[]): unknown =>
+    given(...names.map((it) => textOf(word(it))));
+  const start = given(startKey, id("startkey_docid", "start_key_doc_id"));
+  const end = given(endKey, id("endkey_docid", "end_key_doc_id"));
   return {
     keys: keys?.filter((id) => typeof id !== "string" || id.startsWith(scope.prefix)),
     ...range({ start, end, descending, inclusiveEnd: inclusiveEnd || key !== undefined }, scope),
