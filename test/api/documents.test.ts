@@ -250,6 +250,19 @@ describe("writing a document", () => {
     );
   });
 
+  test("COPY takes an id that is sent as it is, as one that is percent-encoded", async () => {
+    const { ask } = await openFilms();
+    await ask("PUT /films/a", { body: { n: 1 } });
+    const copy = async (destination: string) =>
+      (await ask("COPY /films/a", { headers: { Destination: destination } })).json.id;
+    // As Node.js hands the bytes of a header over.
+    const received = (text: string) => Buffer.from(text).toString("latin1");
+    expect(await copy(received("b\u00e9\u4e2d"))).toBe("b\u00e9\u4e2d");
+    expect(await copy(encodeURIComponent("c\u00e9\u4e2d"))).toBe("c\u00e9\u4e2d");
+    // What is no UTF-8 stays what it was.
+    expect(await copy("d\u00e9")).toBe("d\u00e9");
+  });
+
   describe("is refused", () => {
     const conflict = refusal(409, "conflict", "Document update conflict.");
     testRows(openDocuments, [

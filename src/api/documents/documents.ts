@@ -1,4 +1,4 @@
-import { Utf8Text } from "../../base/index.ts";
+import { Utf8Text, utf8Decode } from "../../base/index.ts";
 import { acceptsExplicitly, badRequest, parseMediaType } from "../../protocol/index.ts";
 import { locationOf, readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
@@ -118,15 +118,27 @@ async function copy(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return written(call, { id: target.id, revision, status: 201 });
 }
 
-/** `Destination: newid?rev=…`, an id in URL form. */
+/** `Destination: newid?rev=…`, an id in URL form, or with characters in UTF-8 as they are. */
 function copyTarget(call: Call): { readonly id: string; readonly parent: string | undefined } {
-  const header = call.request.headers.get("destination");
-  if (header === undefined) throw badRequest("Destination header is mandatory for COPY.");
+  const received = call.request.headers.get("destination");
+  if (received === undefined) throw badRequest("Destination header is mandatory for COPY.");
+  const header = unescapedText(received);
   if (/^https?:/i.test(header)) throw badRequest("Destination URL must be relative.");
   const [path = "", query = ""] = header.split("?", 2);
   const parent = new URLSearchParams(query).get("rev") ?? undefined;
   if (parent !== undefined) checkRevision(parent);
   return { id: decodeDestination(path), parent };
+}
+
+/** Each character of a header is one of its bytes: what is UTF-8 among them becomes the text that was sent. */
+function unescapedText(header: string): string {
+  const codes = Array.from(header, (character) => character.charCodeAt(0));
+  if (codes.some((code) => code > 0xff)) return header;
+  try {
+    return utf8Decode(Uint8Array.from(codes));
+  } catch {
+    return header;
+  }
 }
 
 function decodeDestination(path: string): string {
