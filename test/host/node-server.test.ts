@@ -105,3 +105,31 @@ test("an answer of many small pieces arrives whole", async () => {
   const answer = await fetch(`http://127.0.0.1:${port}/`);
   expect(await answer.text()).toHaveLength(2_000_000);
 });
+
+test("a target in absolute form is its path, and its host counts before the header's", async () => {
+  const asked: unknown[] = [];
+  const { port } = await open(async ({ path, query, headers }) => {
+    asked.push([path, Object.fromEntries(query), headers.get("host")]);
+    return { status: 200, headers: {}, body: "" };
+  });
+  const targets = [
+    "http://db.example:5984/films/a?rev=1-x",
+    "HTTPS://db.example",
+    "http://db.example?x=http://y/z",
+    "/films?next=http://other.example/",
+    "/http://other.example/",
+  ];
+  for (const target of targets) {
+    const client = connect(port, "127.0.0.1");
+    client.write(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+    client.resume();
+    await once(client, "close");
+  }
+  expect(asked).toEqual([
+    ["/films/a", { rev: "1-x" }, "db.example:5984"],
+    ["/", {}, "db.example"],
+    ["/", { x: "http://y/z" }, "db.example"],
+    ["/films", { next: "http://other.example/" }, "a"],
+    ["/http://other.example/", {}, "a"],
+  ]);
+});

@@ -187,7 +187,7 @@ async function answer(
 }
 
 function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
-  const target = incoming.url ?? "/";
+  const { target, host } = originForm(incoming.url ?? "/");
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
   const query = new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1)));
@@ -195,6 +195,7 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
   }
+  if (host !== undefined) headers.set("host", host);
   return {
     method: incoming.method ?? "GET",
     path,
@@ -205,6 +206,15 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
     isSecure: "encrypted" in incoming.socket,
     signal,
   };
+}
+
+/** A target in absolute form (`GET http://host/films HTTP/1.1`), whose host then counts before the header's (RFC 9112). */
+const ABSOLUTE_FORM = /^https?:\/\/([^/?]+)(.*)$/is;
+
+function originForm(target: string): { readonly target: string; readonly host?: string } {
+  const [, host, rest = ""] = ABSOLUTE_FORM.exec(target) ?? [];
+  if (host === undefined) return { target };
+  return { target: rest.startsWith("/") ? rest : `/${rest}`, host };
 }
 
 async function send(
