@@ -124,6 +124,25 @@ test("the job of a database that is deleted stays and fails, or is cancelled if 
   await onceCopied(node, "copy-b", "anew");
 });
 
+test("a job that meets the job of a document takes over when the document is gone", async () => {
+  const node = await open();
+  const { world, replicator } = node;
+  for (const name of ["_replicator", "user-a", "copy-a"]) await node.createDatabase(name);
+  const body = { source: "user-a", target: "copy-a", continuous: true, create_target: true };
+  await node.put("_replicator", "mine", body);
+  const { jobId } = await node.document("mine", ({ state }) => state === "running");
+  await put(node, USERS);
+  await once(node, { jobCount: 1, failingCount: 1 });
+  const { entries } = await jobsOf(node);
+  expect(entries).toMatchObject([
+    { state: "crashing", data: { failure: { error: "duplicate_job" } } },
+  ]);
+  await world.until(replicator.commands.cancel(jobId, ROOT));
+  await node.put("user-a", "one", {});
+  await onceCopied(node, "copy-a", "one");
+  await once(node, { parkedCount: 1, failingCount: 0 });
+});
+
 test("a change of the rule changes its jobs, and those of databases that match no more are cancelled", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "team-c"]) await node.createDatabase(name);

@@ -41,7 +41,12 @@ const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause
   "met-persistent": { ...NO_PLACE, class: "duplicate" },
   malformed: { ...NO_PLACE, class: "invalid" },
 };
-const KINDS: readonly JobKind[] = ["transient one-shot", "transient continuous", "persistent"];
+const KINDS: readonly JobKind[] = [
+  "transient one-shot",
+  "transient continuous",
+  "persistent",
+  "rule",
+];
 
 const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind: Kind }> } = {
   completed: { kind: "completed", result: { ok: true } },
@@ -61,12 +66,13 @@ const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind
 };
 
 function dataOf(kind: JobKind): ReplicationJobData {
-  const continuous = kind === "transient continuous";
+  const continuous = kind === "transient continuous" || kind === "rule";
   const replication = parseReplication({ source: "a", target: "b", continuous });
   const asked = { replication, refusal: undefined };
   const document =
     kind === "persistent" ? { database: "_replicator", databaseUuid: "u", id: "d" } : undefined;
-  const origin = { ...asked, document, userName: null, replicationId: undefined };
+  const rule = kind === "rule" ? "users" : undefined;
+  const origin = { ...asked, document, rule, userName: null, replicationId: undefined };
   return { ...newJobData(origin, 0), errorCount: 3, stallCount: 1 };
 }
 

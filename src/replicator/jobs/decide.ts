@@ -76,7 +76,7 @@ export type RunEnding =
   | { readonly kind: "list-stopped" }
   | { readonly kind: "list-met" };
 
-export type JobKind = "transient one-shot" | "transient continuous" | "persistent";
+export type JobKind = "transient one-shot" | "transient continuous" | "persistent" | "rule";
 
 /** `same`: what it was before the run. */
 type Outcome = RunOutcome | "same";
@@ -85,6 +85,7 @@ const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
   "transient one-shot": outcome,
   "transient continuous": outcome,
   persistent: outcome,
+  rule: outcome,
 });
 
 /** What becomes of a job, by how its run ended. */
@@ -99,7 +100,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "put-off": ALL("crashing"),
   "met-transient": ALL("crashing"),
-  "met-persistent": ALL("failed"),
+  // Nobody asks a second time for the job of a rule: it waits until the document is gone.
+  "met-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   "list-tried": ALL("same"),
   "list-stopped": ALL("same"),
@@ -126,9 +128,11 @@ export interface RunFacts {
 
 export function kindOf({
   document,
+  rule,
   replication,
-}: Pick<ReplicationJobData, "document" | "replication">): JobKind {
+}: Pick<ReplicationJobData, "document" | "rule" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
+  if (rule !== undefined) return "rule";
   // Nobody waits for the answer of a job that runs again and again.
   const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
   return isLasting ? "transient continuous" : "transient one-shot";
