@@ -11,6 +11,8 @@ const ROOT = password("root", "secret");
 const JOE = password("joe", "pw");
 
 let server: RunningServer;
+/** Without administrators. */
+let party: RunningServer;
 /** The documents of jobs whose runs have ended, and what is told of the next one. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
@@ -29,13 +31,15 @@ beforeAll(async () => {
   // A job that crashes is not tried again while a test lasts.
   configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   configuration.set("replicator", "min_backoff_penalty_sec", "3600");
-  server = await openServer(config, {
+  const trace = {
     event(name: string, fields: object) {
       if (name !== "replication.ended") return;
       ended.add((fields as { readonly jobId: string }).jobId.split("|")[1]);
       tell();
     },
-  });
+  };
+  server = await openServer(config, trace);
+  party = await openServer(readConfig({ port: 0, store: "memory" }, {}), trace);
   const members = { names: [], roles: ["reader"] };
   for (const name of ["secret", "loot", "other"]) await ask("PUT", `/${name}`, ROOT);
   await ask("PUT", "/secret/_security", ROOT, { members });
@@ -46,7 +50,7 @@ beforeAll(async () => {
   await ask("PUT", "/_users/org.couchdb.user:joe", ROOT, user);
 });
 
-afterAll(() => server.stop());
+afterAll(() => Promise.all([server.stop(), party.stop()]));
 
 function password(name: string, text: string): Headers {
   return { Authorization: `Basic ${Buffer.from(`${name}:${text}`).toString("base64")}` };
@@ -62,8 +66,8 @@ function proxied(name: string, roles: readonly string[] = []): Headers {
   return { "X-Auth-CouchDB-UserName": name, "X-Auth-CouchDB-Roles": roles.join(",") };
 }
 
-async function ask(method: string, path: string, as: Headers, body?: object) {
-  const response = await fetch(`${server.url}${path}`, {
+async function ask(method: string, path: string, as: Headers, body?: object, at = server) {
+  const response = await fetch(`${at.url}${path}`, {
     method,
     headers: { "Content-Type": "application/json", ...as },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -76,13 +80,14 @@ const replicate = (as: Headers, source: string, more: object = {}) =>
   ask("POST", "/_replicate", as, { source, target: "loot", ...more });
 
 /** What is shown of a replication document's job, once a run of it has ended. */
-async function jobOfDocument(id: string) {
+async function jobOfDocument(id: string, at = server) {
   while (!ended.delete(id)) {
     await new Promise<void>((told) => {
       tell = told;
     });
   }
-  return (await ask("GET", `/_scheduler/docs/_replicator/${id}`, ROOT)).body;
+  const as = at === server ? ROOT : {};
+  return (await ask("GET", `/_scheduler/docs/_replicator/${id}`, as, undefined, at)).body;
 }
 
 const FORBIDDEN = { status: 403, body: { error: "forbidden" } };
@@ -144,4 +149,29 @@ test("a replication document has the rights with which its owner wrote it, whoev
   const again = { ...stored, worker_batch_size: 7, _rev: changed.body.rev };
   expect((await ask("PUT", place, JOE, again)).status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject({ state: "completed" });
+});
+
+test("a job ends when its owner is deleted, whom the database still names; one that was vouched for stays", async () => {
+  const user = { name: "may", type: "user", roles: [], password: "pw" };
+  const place = "/_users/org.couchdb.user:may";
+  const { body: created } = await ask("PUT", place, ROOT, user);
+  await ask("PUT", "/named", ROOT, {});
+  await ask("PUT", "/named/_security", ROOT, { members: { names: ["may"], roles: [] } });
+  const copy = { source: "named", target: "other", continuous: true };
+  await ask("PUT", "/_replicator/mays", password("may", "pw"), copy);
+  expect((await ask("DELETE", `${place}?rev=${created.rev}`, ROOT)).status).toBe(200);
+  await ask("PUT", "/named/one", ROOT, {});
+  expect(await jobOfDocument("mays")).toMatchObject({
+    state: "crashing",
+    info: { error: 'forbidden: the owner "may" is no user any more' },
+  });
+  expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
+});
+
+test("without administrators, a name that nobody has is a user without roles", async () => {
+  for (const name of ["a", "b", "_replicator"]) await ask("PUT", `/${name}`, {}, undefined, party);
+  for (const name of ["a", "b"]) await ask("PUT", `/${name}/_security`, {}, {}, party);
+  const copy = { source: "a", target: "b", owner: "tim" };
+  await ask("PUT", "/_replicator/tims", {}, copy, party);
+  expect(await jobOfDocument("tims", party)).toMatchObject({ state: "completed" });
 });

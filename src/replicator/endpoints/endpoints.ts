@@ -108,7 +108,7 @@ export class Endpoints {
   async isAdmin({ userName, vouched }: JobOwner): Promise<boolean> {
     const { resolveUser } = this.#parts;
     const user = vouched === undefined ? resolveUser(userName) : vouchedSubject(userName, vouched);
-    return (await user).isAdmin;
+    return (await user)?.isAdmin === true;
   }
 
   /** The server at this address, which is that of its root. Throws as `open` does. */

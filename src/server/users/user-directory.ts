@@ -58,12 +58,17 @@ export class UserDirectory {
     return stored ? this.#adminOf(name, stored) : this.#userOf(name);
   }
 
-  /** What a user of this directory may do now. `null` is whoever reaches a server that has no administrators. */
-  async resolve(userName: string | null): Promise<SecuritySubject> {
-    if (userName === null || this.#parts.configuration.section("admins").has(userName)) {
+  /**
+   * What a user of this directory may do now; undefined for a name that nobody has. `null` is whoever reaches a server that has no
+   * administrators; such a server asks nobody who they are, so there a name that nobody has is that of a user without roles.
+   */
+  async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
+    const admins = this.#parts.configuration.section("admins");
+    if (userName === null || admins.has(userName)) {
       return { userName, roles: ["_admin"], isAdmin: true };
     }
     const user = await this.#userOf(userName);
+    if (user === undefined && admins.size > 0) return undefined;
     return { userName, roles: user?.roles ?? [], isAdmin: false };
   }
 

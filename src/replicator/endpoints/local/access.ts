@@ -23,8 +23,11 @@ export interface LocalEndpointParts {
   readonly attachments: AttachmentStore;
   /** Filters of design documents. */
   readonly functions: DesignFunctions;
-  /** What a user of our own directory may do now, by name; null is who reaches a server without administrators. */
-  readonly resolveUser: (userName: string | null) => Promise<SecuritySubject>;
+  /**
+   * What a user of our own directory may do now, by name; undefined for a name that nobody has. Null is who reaches a server without
+   * administrators.
+   */
+  readonly resolveUser: (userName: string | null) => Promise<SecuritySubject | undefined>;
   /** Read at each use. */
   readonly documentLimits: {
     /** `max_document_size` */
@@ -48,12 +51,13 @@ export class LocalAccess {
     this.#owner = owner;
   }
 
-  /** The owner with the rights that count now. */
+  /** The owner with the rights that count now. Throws when there is no such user any more. */
   async user(): Promise<SecuritySubject> {
     const { userName, vouched } = this.#owner;
-    return vouched === undefined
-      ? this.parts.resolveUser(userName)
-      : vouchedSubject(userName, vouched);
+    if (vouched !== undefined) return vouchedSubject(userName, vouched);
+    const user = await this.parts.resolveUser(userName);
+    if (user !== undefined) return user;
+    throw new EndpointError("forbidden", `the owner "${userName}" is no user any more`);
   }
 
   async read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
