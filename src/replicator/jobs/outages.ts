@@ -6,6 +6,7 @@ import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
+  type Key,
   type KeyValueStore,
   keyAfter,
   packTuple,
@@ -16,7 +17,8 @@ import {
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import type { JobControls } from "./job-controls.ts";
-import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { hasEnded, REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { decodeJob, isReadable } from "./job-data-record.ts";
 import { stepFor } from "./job-wish.ts";
 
 /** How often a server is asked, by all nodes together. */
@@ -24,7 +26,7 @@ const PROBE_INTERVAL_MS = 5000;
 /** What has not answered after so long is not back. */
 const PROBE_TIMEOUT_MS = 5000;
 const PROBES_MAX = 10;
-/** Jobs that are made due in one transaction. */
+/** Jobs that are made due, or looked at, in one transaction. */
 const MEMBERS_MAX = 100;
 /** So many jobs a second come back to a server that has just recovered, but the last one not later than this. */
 const RETURNS_PER_SEC = 20;
@@ -45,6 +47,8 @@ export class Outages {
   readonly name = "replicator.outages";
   readonly #parts: OutagesParts;
   readonly #keys: ReplicatorKeys;
+  /** The member that this node looked at last, of outages of which it has not seen all since it began with the first. */
+  readonly #lookedUntil = new Map<string, Key>();
 
   constructor(parts: OutagesParts) {
     this.#parts = parts;
@@ -94,14 +98,46 @@ export class Outages {
     if (outage === undefined) return;
     if (await this.#answers(origin, signal)) {
       await this.#end(origin, outage.isConfirmed);
+      this.#lookedUntil.delete(origin);
       runtime.trace.event("replication.outage-over", { origin });
-    } else if (!outage.isConfirmed) {
+      return;
+    }
+    if (!outage.isConfirmed) {
       await kv.transact(async (tx) => {
         if ((await tx.get(key)) === undefined) return;
         tx.set(key, encodeOutage({ probedAtMs: nowMs, isConfirmed: true }));
       });
       runtime.trace.event("replication.outage", { origin });
     }
+    await this.#forgetMembers(origin);
+  }
+
+  /** Looks at the next page of jobs, and forgets those that do not wait for the server any more; with the last one, the outage. */
+  async #forgetMembers(origin: string): Promise<void> {
+    const all = this.#keys.outageMembers(origin);
+    const after = this.#lookedUntil.get(origin);
+    const range = after === undefined ? all : { ...all, begin: keyAfter(after) };
+    const last = await this.#parts.kv.transact(async (tx) => {
+      const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
+      for (const { key } of page.entries) {
+        if (!(await this.#isWaiting(tx, this.#keys.outageJobId(key)))) tx.clear(key);
+      }
+      const { entries: left } = await tx.getRangePage(all, { limit: 1 });
+      if (left.length === 0) tx.clear(this.#keys.outage(origin));
+      return page.stoppedBy === "exhausted" ? undefined : page.entries.at(-1)?.key;
+    });
+    if (last === undefined) this.#lookedUntil.delete(origin);
+    else this.#lookedUntil.set(origin, last);
+  }
+
+  /** Whether the job still fails; one that is tried again meanwhile does. */
+  async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
+    const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
+    if (job === undefined) return false;
+    // What a newer version stored is for newer nodes.
+    if (!isReadable(job)) return true;
+    const { state, failing } = decodeJob(job);
+    return failing !== undefined && !hasEnded(state);
   }
 
   /** Whether the server says anything of its own: a gateway in front of it does not count. */

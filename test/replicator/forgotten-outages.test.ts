@@ -1,0 +1,50 @@
+/** A server that is away is asked for as long as a job waits for it. In virtual time. */
+import { expect, test } from "vitest";
+import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const JOE = { userName: "joe", isAdmin: true };
+const MINUTE_MS = 60_000;
+/** As often as a server is asked. */
+const PROBES_A_MINUTE = 12;
+/** More than are looked at in one transaction. */
+const JOB_COUNT = 120;
+
+test("a server is asked no more when the last job that waited for it is gone", async () => {
+  let probeCount = 0;
+  const fetch: Fetch = async ({ method, url }) => {
+    if (url === "http://far/") probeCount++;
+    throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
+  };
+  const node = openVirtualNode({ fetch, config: { penaltySecMin: 300 } });
+  const { world, replicator } = node;
+  const stopping = new AbortController();
+  const probing = node.outages.run(stopping.signal);
+  await node.start();
+  await node.createDatabase("here");
+  const pass = (ms: number): Promise<boolean> => world.time.run(world.time.nowMs + ms);
+  const body = { target: "here", continuous: true, retries_per_request: 0 };
+  const ids: string[] = [];
+  for (let number = 0; number < JOB_COUNT; number++) {
+    const replication = parseReplication({ ...body, source: `http://far/db-${number}` });
+    ids.push(await world.until(replicator.start(replication, JOE)));
+  }
+  await pass(MINUTE_MS);
+  const [stays = "", ...others] = ids;
+  const cancel = (id: string) => world.until(replicator.commands.cancel(id, JOE));
+  for (const id of others) await cancel(id);
+  await pass(MINUTE_MS);
+  const before = probeCount;
+  await pass(MINUTE_MS);
+  expect(probeCount).toBe(before + PROBES_A_MINUTE);
+  expect((await world.until(replicator.find(stays)))?.state).toBe("crashing");
+  await cancel(stays);
+  await pass(MINUTE_MS);
+  const last = probeCount;
+  await pass(60 * MINUTE_MS);
+  expect(probeCount).toBe(last);
+  stopping.abort(new Error("The test is over"));
+  await world.until(probing);
+  await node.stop();
+});
