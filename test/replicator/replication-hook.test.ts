@@ -165,6 +165,30 @@ test("a job that is taken over again is paused again, and keeps its pause where 
   expect(same.control).toEqual(again.control);
 });
 
+test("a paused job stays paused when a user changes its document", async () => {
+  const { node } = await open();
+  const { jobId } = await taken(node, {});
+  const change = async (members: object, start: number) => {
+    await node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "_replicator");
+      const body = Utf8Text.of(
+        JSON.stringify({ source: "a", target: "b", owner: "old", ...members }),
+      );
+      const revisions = { start, hashes: ["z"] };
+      const edit = { mode: "replicated", id: "taken", deleted: false, attachments: [] } as const;
+      await database.write(tx, { ...edit, revisions, body }, ADMIN);
+    });
+    const [control] = await node.replicator.commands.controls([jobId]);
+    const entry = await node.replicator.find(jobId);
+    return [control?.isPaused, entry?.data.replication?.continuous, entry?.state];
+  };
+  expect(await change({ continuous: true }, 2)).toEqual([true, true, "pending"]);
+  const [control] = await node.replicator.commands.controls([jobId]);
+  expect(control?.events).toMatchObject([{ action: "pause", userName: "ann", why: "taken over" }]);
+  await node.replicator.commands.resume(jobId, { userName: "ann" });
+  expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
+});
+
 test("a document that ended meanwhile, and is taken over again, has a job that has ended", async () => {
   const { node } = await open();
   await taken(node, {});

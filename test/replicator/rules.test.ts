@@ -168,6 +168,36 @@ test("a change of the rule changes its jobs, and those of databases that match n
   expect(before.entries.map(({ jobId }) => jobId)).toContain(after.entries[1]?.jobId);
 });
 
+test("a paused job stays paused when a change of the rule replaces it", async () => {
+  const node = await open();
+  const { world, replicator } = node;
+  for (const name of ["user-a", "user-b"]) await node.createDatabase(name);
+  await put(node, USERS);
+  await once(node, { parkedCount: 2 });
+  const idOf = async (database: string) => {
+    const { entries } = await jobsOf(node);
+    return entries.find(({ jobId }) => jobId.endsWith(database))?.jobId ?? "";
+  };
+  const paused = await idOf("user-a");
+  const decider = { ...ROOT, why: "moved" };
+  expect(await world.until(replicator.commands.pause(paused, decider))).toBe("done");
+  await put(node, { ...USERS, options: { worker_batch_size: 7 } });
+  for (const name of ["user-a", "user-b"]) await node.put(name, "one", {});
+  await onceCopied(node, "copy-b", "one");
+  await world.time.run(world.time.nowMs + 600_000);
+  const { entries } = await jobsOf(node);
+  const sizes = entries.map(({ data }) => data.replication?.options.workerBatchSize);
+  expect(sizes).toEqual([7, 7]);
+  const copy = await world.until(
+    node.kv.read(async (tx) => (await node.databases.open(tx, "copy-a")).read(tx, "one")),
+  );
+  expect(copy).toBeUndefined();
+  const [control] = await world.until(replicator.commands.controls([paused]));
+  expect(control).toMatchObject({ isPaused: true, events: [{ action: "pause", why: "moved" }] });
+  expect(await world.until(replicator.commands.resume(await idOf("user-a"), ROOT))).toBe("done");
+  await onceCopied(node, "copy-a", "one");
+});
+
 test("a job that a change of the rule does not concern goes on as it is", async () => {
   const node = await open();
   await node.createDatabase("user-a");

@@ -31,6 +31,7 @@ import { decodeJob } from "../jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
+import { replaceJob } from "../jobs/replace-job.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
 import { type JobOwner, ownerOf } from "../request/job-owner.ts";
@@ -168,15 +169,14 @@ export class ReplicationHook implements DatabaseHook {
       const isSame = step === "nothing";
       if (isSame && (pausing === undefined || (await controls.get(tx, id)).isPaused)) return;
     }
+    const wanted = { ...asked, ...owner, document: origin };
+    if (pausing === undefined && existing !== undefined) {
+      await replaceJob(this.#parts, tx, existing, wanted);
+      return;
+    }
     await this.#remove(tx, id);
     const isPaused = pausing !== undefined;
-    const data = await addJob(
-      this.#parts,
-      tx,
-      id,
-      { ...asked, ...owner, document: origin },
-      { isPaused },
-    );
+    const data = await addJob(this.#parts, tx, id, wanted, { isPaused });
     if (isPaused) this.#notePause(tx, id, data, { ...pausing, userName: context.userName });
   }
 

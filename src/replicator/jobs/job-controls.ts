@@ -37,6 +37,12 @@ export class JobControls {
     tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
   }
 
+  /** A new job is in the place of one that was paused by this decision: it is paused as well. */
+  keepPause(tx: Transaction, jobId: string, { decision, events }: JobControl): void {
+    const control: JobControl = { isPaused: true, restartAt: undefined, decision, events };
+    tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
+  }
+
   /** The run that began where it was told has a checkpoint of its own; the next one goes on from there. */
   async endRestart(
     tx: Transaction,

@@ -18,6 +18,7 @@ import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor, stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
+import { replaceJob } from "../jobs/replace-job.ts";
 import { ruleJobId } from "../jobs/rule-jobs.ts";
 import type { SweepPace } from "../parking/sweep-pace.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
@@ -163,11 +164,11 @@ export class RuleFollower {
         store.setDatabase(tx, this.#followed, { database, generation, securityDigest });
         return;
       }
-      await removeJob(this.#parts, tx, existing);
     }
     store.setDatabase(tx, this.#followed, { database, generation, securityDigest: undefined });
     const origin = { replication, refusal: undefined, document: undefined, rule: name, ...owner };
-    await addJob(this.#parts, tx, id, origin);
+    if (existing === undefined) await addJob(this.#parts, tx, id, origin);
+    else await replaceJob(this.#parts, tx, existing, origin);
   }
 
   /**
