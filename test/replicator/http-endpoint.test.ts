@@ -1,5 +1,5 @@
 /** What servers answer that are not like ours: older, smaller, or wrong. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { openClock, openServer, type Reply } from "../../src/http-client/fetch.fixture.ts";
 import {
@@ -54,8 +54,12 @@ function open(
   );
 }
 
-async function changesOf(endpoint: Endpoint, selection: object): Promise<unknown[]> {
-  const request = { since: 0, continuous: false, winningRevisionsOnly: false };
+async function changesOf(
+  endpoint: Endpoint,
+  selection: object,
+  continuous = false,
+): Promise<unknown[]> {
+  const request = { since: 0, continuous, winningRevisionsOnly: false };
   const found: unknown[] = [];
   const all = { ...request, selection } as Parameters<Endpoint["changes"]>[0];
   for await (const items of endpoint.changes(all, signal)) {
@@ -73,12 +77,46 @@ const ROWS = [
 ];
 const page = JSON.stringify({ results: ROWS, last_seq: 3 });
 
-test("a revision that was removed is not asked for, nor is a row without an id", async () => {
+test("a revision that was removed is not asked for, nor is a row with an empty id", async () => {
   const endpoint = open(() => ({ status: 200, body: page }));
   expect(await changesOf(endpoint, { kind: "all" })).toEqual([
     ["a", "1-a"],
     ["b", "2-c"],
   ]);
+});
+
+describe.each([false, true])("of a feed that is continuous: %j,", (continuous) => {
+  test.each([
+    '{"results":[]}',
+    '{"results":[],"last_seq":null}',
+    '{"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"}]}]}',
+    '{"results":[null],"last_seq":1}',
+    '{"results":[5],"last_seq":1}',
+    '{"results":[[]],"last_seq":1}',
+    '{"results":[{"seq":1}],"last_seq":1}',
+    '{"results":[{"seq":1,"id":5,"changes":[{"rev":"1-a"}]}],"last_seq":1}',
+    '{"results":[{"seq":1,"id":"a","changes":"x"}],"last_seq":1}',
+    '{"results":[{"seq":1,"id":"a"}],"last_seq":1}',
+  ])("the answer %s is none", async (body) => {
+    let requestCount = 0;
+    const endpoint = open(() => {
+      requestCount++;
+      if (requestCount > 1) throw new Error("It was taken for an answer");
+      return { status: 200, body };
+    });
+    const reading = changesOf(endpoint, { kind: "all" }, continuous);
+    await expect(reading).rejects.toMatchObject({ error: "changes_req_failed" });
+  });
+});
+
+test("rows with a document, or without a revision, are rows", async () => {
+  const rows = [
+    { seq: "1-x", id: "a", changes: [{ rev: "2-a" }], deleted: true, doc: { _id: "a" } },
+    { seq: null, id: "b", changes: [] },
+  ];
+  const body = JSON.stringify({ results: rows, last_seq: "2-x", pending: 0 });
+  const endpoint = open(() => ({ status: 200, body }));
+  expect(await changesOf(endpoint, { kind: "all" })).toEqual([["a", "2-a"], ["b"]]);
 });
 
 test("another host than the one that was named does not learn who we are from our certificate", async () => {
@@ -170,6 +208,28 @@ test("a cluster that says 202 has taken the documents", async () => {
   const documents = [new TextDocument("a", '{"_id":"a"}')];
   expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
 });
+
+test.each([
+  '[{"foo":1},5,null]',
+  '[{"ok":true,"id":"a","rev":"1-a"},5]',
+  '[{"id":"a","rev":"1-a"},null]',
+  "[[]]",
+  "[{}]",
+])("the answer %s to documents is none", async (body) => {
+  const endpoint = open(() => ({ status: 201, body }));
+  const documents = [new TextDocument("a", '{"_id":"a"}')];
+  const writing = endpoint.writeDocuments(documents, signal);
+  await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
+});
+
+test.each(['[{"ok":true}]', '[{"id":"a","rev":"1-a","status":201}]', '[{"rev":"1-a"}]'])(
+  "the answer %s says that the document was taken",
+  async (body) => {
+    const endpoint = open(() => ({ status: 201, body }));
+    const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+    expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
+  },
+);
 
 test("a batch that the server refuses as a whole goes in halves, down to those that it refuses by themselves", async () => {
   const answers: Readonly<Record<string, Reply>> = {

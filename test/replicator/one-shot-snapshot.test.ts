@@ -215,6 +215,7 @@ describe("over HTTP", () => {
     ["is no JSON", ["<html>log in</html>"]],
     ["has no rows", ['{"error":"oops","reason":"none"}']],
     ["has rows that are no list", ['{"results":7,"last_seq":1}']],
+    ["does not say where it ends", [`{"results":[\n${row(1)}\n]}`]],
   ])("an answer that %s is an error that shows it", async (_, pieces) => {
     const { endpoint } = open([pieces]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toMatchObject({
@@ -223,12 +224,13 @@ describe("over HTTP", () => {
     });
   });
 
-  test("signs of life between rows, and a row without an id, are passed over", async () => {
+  test("signs of life between rows, and a row with an empty id, are passed over", async () => {
+    const nameless = '{"seq":"2-x","id":"","changes":[{"rev":"1-a"}]}';
     const { endpoint } = open([
-      ["\n\n", '{"results":[\n', "\n", `${row(1)},\n\n`, '{"seq":"2-x"},\n', "\n", row(3), "\n],"],
+      ["\n\n", '{"results":[\n', "\n", `${row(1)},\n\n`, `${nameless},\n`, "\n", row(3), "\n],"],
     ]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
-    const whole = open([["\n", `{"results":[\n${row(1)},\n\n{"seq":"2-x"}\n]\n}`]]);
+    const whole = open([["\n", `{"results":[\n${row(1)},\n\n${nameless}\n],"last_seq":"2-x"}`]]);
     expect(await itemsOf(whole.endpoint.changes(ONE_SHOT, FOREVER))).toEqual(["doc-1"]);
   });
 });

@@ -6,21 +6,28 @@ import {
   SEQUENCE_LENGTH_MAX,
   type SourceSequence,
 } from "../endpoint.ts";
+import { shown } from "./json-answer.ts";
 
 /** How many brackets are around a revision in a row, with that of the row. */
 export const REVISION_DEPTH = 3;
 
-/** The changes that rows tell of, in order. Throws an EndpointError when a sequence is too long. */
+/** The changes that rows tell of, in order. Throws an EndpointError when one is no row, or its sequence is too long. */
 export function changesOf(rows: readonly JsonValue[]): readonly ChangedDocument[] {
   const changes: ChangedDocument[] = [];
   for (const row of rows) {
     const id = row.member("id")?.string;
-    // CouchDB skips rows without an id, too: there is nothing that could be asked for.
     if (isTooLong(row.member("seq")?.length)) throw sequenceTooLong();
-    if (id === undefined || id === "" || row.member("changes")?.isArray !== true) continue;
-    changes.push(new ChangesRow(id, row));
+    if (id === undefined || row.member("changes")?.isArray !== true) throw noRow(row);
+    // CouchDB skips rows with an empty id, too: there is nothing that could be asked for.
+    if (id !== "") changes.push(new ChangesRow(id, row));
   }
   return changes;
+}
+
+/** A row that is passed over may have meant a document. */
+function noRow({ text }: JsonValue): EndpointError {
+  const reason = `what the source lists as a change has no id or no changes: ${shown(text)}`;
+  return new EndpointError("changes_req_failed", reason);
 }
 
 /** Of the last row, whether it tells of a change or not; `before` when there is none, or it does not say. */
@@ -74,6 +81,11 @@ function sequenceOf(row: JsonValue): SourceSequence {
 export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   if (isTooLong(value?.length)) throw sequenceTooLong();
   return value === undefined ? undefined : (value.string ?? JSON.parse(value.text));
+}
+
+/** Whether what stands where an answer says how far it goes is a sequence. */
+export function saysWhere(sequence: SourceSequence): boolean {
+  return sequence !== undefined && sequence !== null;
 }
 
 /** A sequence that is parsed. Throws an EndpointError when it is too long. */

@@ -10,7 +10,13 @@ import { errorCode, JsonElements, type JsonValue, outlineJson } from "../../../b
 import type { FetchResponse } from "../../../http-client/index.ts";
 import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
 import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
-import { changesOf, checkedSequence, lastSequenceOf, REVISION_DEPTH } from "./changes-row.ts";
+import {
+  changesOf,
+  checkedSequence,
+  lastSequenceOf,
+  REVISION_DEPTH,
+  saysWhere,
+} from "./changes-row.ts";
 import { asObject, isBroken, isNoAnswer, NESTING_MAX, parseJson } from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
 
@@ -21,7 +27,7 @@ const ROWS_DEPTH = 1;
 
 type Rows = readonly JsonValue[];
 
-/** Rows as they come, and at the end where the feed ended; undefined when it does not say. */
+/** Rows as they come, and at the end where the feed ended. */
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
 /** `heartbeatMs`: how often the server shows that it lives while a filter lets nothing pass. */
@@ -52,7 +58,7 @@ export async function* readChangesSnapshot(
         since = lastSequenceOf(rows, since);
       }
       // A filtered feed may have passed more than its last row; what it passed need not be looked at again.
-      const end = next.value ?? since;
+      const end = next.value;
       if (hasNews && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
@@ -105,7 +111,9 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
     throw error;
   }
   const rest = asObject(parseJson(text));
-  if (Array.isArray(rest?.results)) return checkedSequence(rest.last_seq);
+  if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
+    return checkedSequence(rest.last_seq);
+  }
   // A proxy may end a body in good order that broke off.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);

@@ -12,7 +12,13 @@ import {
   type SourceSequence,
 } from "../endpoint.ts";
 import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
-import { changesOf, lastSequenceOf, REVISION_DEPTH, sequenceValue } from "./changes-row.ts";
+import {
+  changesOf,
+  lastSequenceOf,
+  REVISION_DEPTH,
+  saysWhere,
+  sequenceValue,
+} from "./changes-row.ts";
 import { readChangesSnapshot } from "./changes-snapshot.ts";
 import { NESTING_MAX, outlineAnswer } from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
@@ -112,8 +118,9 @@ function parseChangesPage(
 ): ChangesPage | undefined {
   const results = answer?.member("results");
   if (results?.isArray !== true) return undefined;
+  const lastSequence = sequenceValue(answer?.member("last_seq"));
+  if (!saysWhere(lastSequence)) return undefined;
   const rows = results.elements();
   const lastRowSequence = lastSequenceOf(rows, since);
-  const lastSequence = sequenceValue(answer?.member("last_seq")) ?? lastRowSequence;
   return { changes: changesOf(rows), rowCount: rows.length, lastRowSequence, lastSequence };
 }

@@ -10,7 +10,7 @@ import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from 
 import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
 import { documentUpload } from "./document-upload.ts";
-import { parseObject, serverAnswer, shown } from "./json-answer.ts";
+import { asObject, parseObject, serverAnswer, shown } from "./json-answer.ts";
 import type { Answer, HttpRequests } from "./requests.ts";
 
 /** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
@@ -122,15 +122,13 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 /** For what a document's length leaves out, and for a few characters that take more than a byte. */
 const MARGIN_CHARACTERS = 256;
 
-/** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
+/** The rows of a `_bulk_docs` answer that name an error; undefined when some are no rows, or do not fit what was sent. */
 function bulkFailures(
   documents: readonly PlainDocument[],
   answer: unknown,
 ): WriteFailure[] | undefined {
-  if (!Array.isArray(answer)) return undefined;
-  const rows = (answer as (Partial<Record<string, unknown>> | null)[]).filter(
-    (row) => row?.error !== undefined,
-  );
+  if (!Array.isArray(answer) || !answer.every(isRow)) return undefined;
+  const rows = answer.filter(({ error }) => error !== undefined);
   if (rows.length === 0) return [];
   const sent = new Map<unknown, string[]>();
   for (const { id, text } of documents) {
@@ -138,7 +136,7 @@ function bulkFailures(
   }
   const failures: WriteFailure[] = [];
   for (const row of rows) {
-    const { id, rev, status, error, reason } = row as Partial<Record<string, unknown>>;
+    const { id, rev, status, error, reason } = row;
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     // A row without a revision may mean any that was sent of the document: none of them counts as written.
@@ -155,6 +153,15 @@ function bulkFailures(
   }
   return failures;
 }
+
+/** Whether an element of the answer tells of a document. Which members it has depends on the server. */
+function isRow(element: unknown): element is Partial<Record<string, unknown>> {
+  const row = asObject(element);
+  return row !== undefined && ROW_MEMBERS.some((name) => row[name] !== undefined);
+}
+
+/** Of which a row has one at least. */
+const ROW_MEMBERS = ["id", "rev", "ok", "error"];
 
 /** Whether a member of a row is an HTTP status. */
 function isStatus(value: unknown): value is number {
