@@ -303,6 +303,30 @@ test("a server that counts its changes is asked for its count", async () => {
   expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
 });
 
+test("a database that is not there says why it was not created", async () => {
+  const why = { error: "illegal_database_name", reason: "Name: 'B'." };
+  let isThere = false;
+  const endpoint = open(({ method }) => {
+    if (method === "PUT") return { status: 400, body: JSON.stringify(why) };
+    return isThere ? { status: 200, body: '{"update_seq":1}' } : { status: 404, body: "{}" };
+  });
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
+  await endpoint.create({}, signal);
+  await expect(endpoint.info(signal)).rejects.toMatchObject({
+    error: "db_create_failed",
+    reason: "400 from http://host/db/ illegal_database_name: Name: 'B'.",
+    answer: { status: 400, ...why },
+  });
+  isThere = true;
+  expect(await endpoint.info(signal)).toMatchObject({ updateSequence: 1 });
+});
+
+test("a database that was there when it was to be created, and is no more, is not found", async () => {
+  const endpoint = open(({ method }) => ({ status: method === "PUT" ? 412 : 404, body: "{}" }));
+  await endpoint.create({}, signal);
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
+});
+
 test("a server that goes on answering 429 is one for later", async () => {
   const endpoint = open(() => ({ status: 429, body: "{}" }));
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });

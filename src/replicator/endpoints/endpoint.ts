@@ -180,7 +180,7 @@ export interface Endpoint {
   /** The least time in which an answer began lately: how far away the endpoint is. Undefined in our own store, and before the first answer. */
   readonly roundTripMs: number | undefined;
 
-  /** Creates the database; nothing happens when it exists. */
+  /** Creates the database; nothing happens when it exists. Where it is not there afterwards, `info` throws what kept it from that. */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
 

@@ -40,6 +40,8 @@ import { missingOf } from "./revisions-difference.ts";
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
+/** The answer to who creates a database that is there. */
+const ALREADY_THERE = 412;
 /** From a server that would do what was asked at another time; and from one that does not know it. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
@@ -74,6 +76,8 @@ export class HttpEndpoint implements Endpoint {
   readonly #writer: HttpDocumentWriter;
   readonly #spending: EndpointSpending | undefined;
   readonly #feedTimeoutMs: number;
+  /** Why the database was not created. It may be there all the same: then that is no failure. */
+  #creationFailure: EndpointError | undefined;
 
   constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
@@ -100,6 +104,10 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#requests.ask("PUT", query(parameters), { signal });
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
+    const isThere = response.status < 300 || response.status === ALREADY_THERE;
+    this.#creationFailure = isThere
+      ? undefined
+      : this.#requests.unexpected("db_create_failed", "", response, response.text);
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
@@ -108,7 +116,10 @@ export class HttpEndpoint implements Endpoint {
       throw this.#requests.refused(response.status);
     const body = response.status === 200 ? asObject(response.json) : undefined;
     if (body === undefined || !("update_seq" in body)) {
-      throw new EndpointError("db_not_found", `could not open ${this.shownUrl}`);
+      throw (
+        this.#creationFailure ??
+        new EndpointError("db_not_found", `could not open ${this.shownUrl}`)
+      );
     }
     return {
       updateSequence: body.update_seq,
