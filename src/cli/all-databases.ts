@@ -46,7 +46,7 @@ export function refuseWithoutAll({ databases, except, security }: AllFlags): voi
   if (given !== undefined) throw new WrongUse(`--${given[0]} goes with --all`);
 }
 
-/** Lists the source, and the target if databases keep their names there. */
+/** Lists the source, and the target if databases keep their names there. Rejects when patterns were given that match nothing. */
 export async function chooseDatabases(
   connections: Connections,
   { source, target }: { readonly source: string; readonly target: string },
@@ -66,6 +66,8 @@ export async function chooseDatabases(
   );
   const names = await namesAt(connections, rule, signal);
   const chosen = names.flatMap((name) => chosenDatabase(rule, name));
+  // A mistyped pattern must not pass for servers that are the same.
+  if (databases !== undefined && chosen.length === 0) throw nothingMatches(databases, except);
   if (!keepsNames) return { chosen, onlyAtTarget: [] };
   const there = new Set(names);
   const backwards = parseRule(
@@ -77,6 +79,15 @@ export async function chooseDatabases(
     (name) => !there.has(name) && matchRule(rule, name).kind === "match",
   );
   return { chosen, onlyAtTarget };
+}
+
+function nothingMatches(databases: readonly string[], except: readonly string[] = []): Error {
+  const exceptions = except.length === 0 ? "" : ` without ${quoted(except)}`;
+  return new Error(`no database matches ${quoted(databases)}${exceptions}`);
+}
+
+function quoted(patterns: readonly string[]): string {
+  return patterns.map((pattern) => `'${pattern}'`).join(", ");
 }
 
 async function namesAt(

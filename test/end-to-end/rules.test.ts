@@ -196,6 +196,18 @@ test("a database that cannot be copied keeps no other from it, and is named", as
 });
 
 test.each([
+  ["replicate", ["nosuch*"], [], "no database matches 'nosuch*'"],
+  ["verify", ["nosuch*"], [], "no database matches 'nosuch*'"],
+  ["verify", ["no*", "shop-a"], ["shop-*"], "no database matches 'no*', 'shop-a' without 'shop-*'"],
+])("%s --all with %j, and except for %j, which match nothing, fails", async (...given) => {
+  const [command, databases, except, reason] = given;
+  const sides = [withCredentials(source), withCredentials(target)];
+  const exceptions = except.length === 0 ? [] : ["--except", ...except];
+  const flags = ["--all", ...sides, "--databases", ...databases, ...exceptions];
+  expect(await tandem([command, ...flags])).toEqual({ code: 1, output: `tandem: ${reason}\n` });
+});
+
+test.each([
   [["--databases", "a*"], "--databases goes with --all"],
   [["--all", "--since", "7"], "--since goes with one database, and not with --all"],
 ])("replicate %j is wrong use", async (flags, reason) => {
