@@ -7,6 +7,7 @@ import {
   type Difference,
   describeDifference,
   describeFailure,
+  isMissing,
   isSameSecurity,
   MemoryRunFailures,
   parseReplication,
@@ -96,14 +97,38 @@ class Comparer {
       return false;
     }
     try {
-      // Whether it is there at all, in a sentence.
-      await this.connections.open(database.replication, "target").info(this.signal);
+      if (!(await this.#hasTarget(database.replication))) {
+        this.write({ failure: MISSING_AT_TARGET });
+        return false;
+      }
       const { differenceCount } = await this.compare(database.replication);
       return (await this.#isSameSecurity(database.replication)) && differenceCount === 0;
     } catch (error) {
       this.write({ failure: describeFailure(error) });
       return false;
     }
+  }
+
+  /** A repair makes a target that is missing, with the security object before the first document where these are compared. */
+  async #hasTarget(replication: Replication): Promise<boolean> {
+    const { connections, signal } = this;
+    const target = connections.open(replication, "target");
+    try {
+      await target.info(signal);
+      return true;
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+    if (!this.#isRepairing) return false;
+    const source = connections.open(replication, "source");
+    // None is made for a source that is gone.
+    await source.info(signal);
+    await target.create(replication.createTargetParameters, signal);
+    await target.info(signal);
+    if (replication.copiesSecurity === true) {
+      await target.setSecurity(await source.security(signal), signal);
+    }
+    return true;
   }
 
   async #isSameSecurity(replication: Replication): Promise<boolean> {
@@ -166,6 +191,11 @@ class Comparer {
     return comparison;
   }
 }
+
+const MISSING_AT_TARGET: ReplicationFailure = {
+  error: "db_not_found",
+  reason: "missing at the target: `tandem replicate --all` makes it, and so does --repair",
+};
 
 /** No write changes an existing revision (`new_edits: false` ignores it), so an operator has to decide about these. */
 const SAME_REVISION =

@@ -140,6 +140,7 @@ export { RuleStore } from "./rules/rule-store.ts";
 export type { Rules, ShownRule } from "./rules/rules.ts";
 export { RuleSecretError } from "./rules/rules.ts";
 export { readFilterCode } from "./run/filter-code.ts";
+export { isMissing } from "./run/open-sides.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./run/own-checkpoint.ts";
 export type { ReplicationJobParts } from "./run/replication-job.ts";
 export { ReplicationJob } from "./run/replication-job.ts";
