@@ -95,7 +95,10 @@ export class Outages {
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
     });
-    if (outage === undefined) return;
+    if (outage === undefined) {
+      this.#lookedUntil.delete(origin);
+      return;
+    }
     if (await this.#answers(origin, signal)) {
       await this.#end(origin, outage.isConfirmed);
       this.#lookedUntil.delete(origin);
