@@ -50,9 +50,35 @@ describe("interactive edits", () => {
     const conflict = { kind: "conflict", id: "a" };
     expect(await store.edit(interactive("a"))).toEqual([conflict]);
     expect(await store.edit(interactive("a", "1-abc"))).toEqual([conflict]);
-    expect(await store.edit(interactive("b", "1-abc"))).toEqual([{ kind: "conflict", id: "b" }]);
     await store.edit(interactive("a", first));
     expect(await store.edit(interactive("a", first))).toEqual([conflict]);
+  });
+
+  test("an edit that names a revision of a document that is not there goes on from it", async () => {
+    const store = await openStore();
+    const outcomes = await store.edit(interactive("a", "3-abc"), interactive("a", "3-abc"));
+    expect(outcomes).toMatchObject([{ kind: "written" }, { kind: "conflict" }]);
+    const revision = revisionOf(outcomes[0]);
+    expect(revision).toMatch(/^4-/);
+    expect(
+      await store.read((tx, database) => database.revisionStatuses(tx, "a", revision)),
+    ).toEqual([
+      { revision, status: "available" },
+      { revision: "3-abc", status: "missing" },
+    ]);
+    expect(await store.read((tx, database) => database.leaves(tx, "a"))).toEqual([
+      { revision, deleted: false },
+    ]);
+  });
+
+  test("an edit follows a deleted leaf only beside a leaf that is not", async () => {
+    const store = await openStore();
+    await store.edit(replicated("a", ["2-gone", "1-a"], { deleted: true }));
+    const conflict = [{ kind: "conflict", id: "a" }];
+    expect(await store.edit(interactive("a", "2-gone"))).toEqual(conflict);
+    expect(await store.edit(interactive("a", "2-gone", { deleted: true }))).toEqual(conflict);
+    await store.edit(replicated("a", ["2-here", "1-a"]));
+    expect(await store.edit(interactive("a", "2-gone"))).toMatchObject([{ kind: "written" }]);
   });
 
   test("a deleted document is created anew on top of its past", async () => {

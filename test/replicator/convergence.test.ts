@@ -85,12 +85,17 @@ async function edit(node: Node, models: readonly Model[], step: Step): Promise<v
   const { id, deleted, n } = step;
   const model = models[step.database] as Model;
   const leaves = leavesOf(model)[id] ?? [];
-  const parent = leaves[step.leaf % Math.max(1, leaves.length)];
+  const [winner] = leaves;
+  const isGone = winner !== undefined && model.get(id)?.get(winner)?.deleted === true;
+  // What is gone is not removed again, and comes back without naming its past.
+  if (isGone && deleted) return;
+  const parent = isGone ? winner : leaves[step.leaf % Math.max(1, leaves.length)];
   const outcome = await node.kv.transact(async (tx) => {
     const opened = await node.databases.open(tx, DATABASES[step.database] as string);
     const body = Utf8Text.of(`{"n":${n}}`);
-    const written = { mode: "interactive", id, parent, deleted, body, attachments: [] } as const;
-    return opened.write(tx, written, ADMIN);
+    const named = isGone ? undefined : parent;
+    const written = { id, parent: named, deleted, body, attachments: [] };
+    return opened.write(tx, { mode: "interactive", ...written }, ADMIN);
   });
   if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
   const revisions = model.get(id) ?? new Map<string, ModelRevision>();

@@ -88,6 +88,8 @@ export class UserDirectory {
     const edit = { mode: "interactive", id, parent, deleted: false, body } as const;
     await kv.transact(async (tx) => {
       const database = await databases.open(tx, "_users");
+      // One that is gone without a trace would be made again.
+      if ((await database.read(tx, id))?.revision !== parent) return;
       await database.write(tx, { ...edit, attachments: kept }, SERVER);
     });
   }
