@@ -273,6 +273,15 @@ describe("writing a document", () => {
     },
   ]);
 
+  test("an empty revision is none, and not left out", async () => {
+    const { ask } = await openFilms();
+    await ask("PUT /films/a", { body: {} });
+    const invalid = { status: 400, json: { error: "bad_request", reason: "Invalid rev format" } };
+    expect(await ask("GET /films/a?rev=")).toMatchObject(invalid);
+    expect(await ask("PUT /films/b?rev=", { body: {} })).toMatchObject(invalid);
+    expect(await ask("DELETE /films/a?rev=")).toMatchObject(invalid);
+  });
+
   test("goes on from the revisions that an export of another database names", async () => {
     const { ask } = await openFilms();
     const docs = [{ _id: "a", _rev: "3-abc", n: 1 }];

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { defineRoute, json } from "../../src/api/index.ts";
 import { OperationalError } from "../../src/base/index.ts";
 import { ProtocolError } from "../../src/protocol/index.ts";
-import { openApi, SETTINGS } from "./api.fixture.ts";
+import { openApi, openFilms, SETTINGS } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
 describe("the server", () => {
@@ -278,6 +278,29 @@ describe("the server", () => {
     const { "X-Host": _, ...others } = headers;
     const unnamed = await ask("PUT /books", { headers: others });
     expect(unnamed.headers.Location).toBe("http://127.0.0.1:5984/books");
+  });
+
+  test("locations begin with https when the request came over TLS, to a proxy in front, too", async () => {
+    const { ask } = await openFilms();
+    const schemeOf = async (headers: Readonly<Record<string, string>>) => {
+      const { headers: told } = await ask("POST /films", { body: {}, headers });
+      return told.Location?.split(":")[0];
+    };
+    expect(await schemeOf({})).toBe("http");
+    expect(await schemeOf({ "X-Forwarded-Ssl": "on" })).toBe("https");
+    expect(await schemeOf({ "X-Forwarded-Ssl": "off" })).toBe("http");
+    expect(await schemeOf({ "X-Forwarded-Proto": "https" })).toBe("https");
+  });
+
+  test("lists the databases that keys name, as far as they are there", async () => {
+    const { ask } = await openApi();
+    for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
+    expect((await ask('GET /_all_dbs?keys=["c","nope","a"]')).json).toEqual(["c", "a"]);
+    expect((await ask('GET /_all_dbs?keys=["c","b","a"]&skip=1&limit=1')).json).toEqual(["b"]);
+    expect((await ask("GET /_all_dbs?keys=[]")).json).toEqual([]);
+    expect((await ask("GET /_all_dbs?keys=1")).status).toBe(400);
+    const infos = (await ask('GET /_dbs_info?keys=["b","nope"]')).json;
+    expect(infos.map(({ key }: { key: string }) => key)).toEqual(["b"]);
   });
 
   test("lists databases in pages and backwards", async () => {

@@ -662,6 +662,22 @@ describe("other ways to say who one is", () => {
     await reset("chttpd", "authentication_handlers");
   });
 
+  test("a login is a form or JSON", async () => {
+    for (const type of ["text/plain", "application/octet-stream"]) {
+      const headers = { "Content-Type": type };
+      const body = { name: "root", password: "secret" };
+      expect(await ask("POST", "/_session", { body, headers })).toMatchObject({
+        status: 415,
+        json: { error: "bad_content_type" },
+      });
+    }
+    const untyped = await fetch(`${server.url}/_session`, { method: "POST" });
+    expect(untyped.status).toBe(415);
+    const headers = { "Content-Type": "application/x-www-form-urlencoded; charset=utf-8" };
+    const form = await ask("POST", "/_session", { body: "name=root&password=secret", headers });
+    expect(form.status).toBe(200);
+  });
+
   test("nobody comes in unknown where a valid user is required", async () => {
     await configure("chttpd", "require_valid_user", "true");
     expect(await ask("GET", "/")).toMatchObject({

@@ -75,8 +75,10 @@ export function openSecurity({ kv, databases }: Store, name: string): Promise<st
 }
 
 /** The server as the client can reach it, without a slash at the end. */
-export function serverUrl({ request: { headers } }: Call): string {
-  const scheme = headers.get("x-forwarded-proto") ?? "http";
+export function serverUrl({ request: { headers, isSecure } }: Call): string {
+  const isForwardedTls = headers.get("x-forwarded-ssl") === "on";
+  const own = isSecure ? "https" : "http";
+  const scheme = isForwardedTls ? "https" : (headers.get("x-forwarded-proto") ?? own);
   const host = headers.get("x-forwarded-host") ?? headers.get("host") ?? "localhost";
   return `${scheme}://${host}`;
 }

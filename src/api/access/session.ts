@@ -24,6 +24,9 @@ export interface SessionAuthority {
   clearedCookie(request: ApiRequest): string;
 }
 
+const FORM_TYPE = "application/x-www-form-urlencoded";
+const JSON_TYPE = "application/json";
+
 /** Of a form with a name and a password. */
 const FORM_BYTES_MAX = 65_536;
 
@@ -68,15 +71,19 @@ async function logOut(authority: SessionAuthority, { request }: Call): Promise<A
 
 /** From a form, or from JSON. */
 async function readCredentials(call: Call): Promise<{ name: string; password: string }> {
-  const bytes = await readBytes(call.request.body, FORM_BYTES_MAX);
   const { type } = parseMediaType(call.request.headers.get("content-type") ?? "");
+  if (type !== FORM_TYPE && type !== JSON_TYPE) {
+    const reason = `Content-Type must be ${FORM_TYPE} or ${JSON_TYPE}`;
+    throw new ProtocolError(415, "bad_content_type", reason);
+  }
+  const bytes = await readBytes(call.request.body, FORM_BYTES_MAX);
   let name: unknown;
   let password: unknown;
-  if (type === "application/x-www-form-urlencoded") {
+  if (type === FORM_TYPE) {
     const form = new URLSearchParams(formText(bytes));
     name = form.get("name") ?? form.get("username");
     password = form.get("password");
-  } else if (type === "application/json") {
+  } else {
     const body = JSON.parse(checkJson(bytes));
     name = body?.name ?? body?.username;
     password = body?.password;

@@ -12,6 +12,7 @@ import {
   isTextList,
   jsonParameter,
   queryError,
+  textListParameter,
 } from "../http/query.ts";
 import { readJsonMembers, requireJsonType } from "../http/request-body.ts";
 import {
@@ -93,6 +94,18 @@ async function infoOf(
 async function namesOf({ kv, databases }: DatabaseParts, call: Call): Promise<readonly string[]> {
   const { signal } = call.request;
   const { skip, options, isWithoutEnd } = namesQuery(call);
+  const keys = textListParameter(call, "keys");
+  if (keys !== undefined) {
+    const asked = options.descending ? keys.toReversed() : keys;
+    const found = await kv.read(
+      (tx) =>
+        Promise.all(asked.map((name) => databases.names(tx, { startName: name, endName: name }))),
+      {
+        signal,
+      },
+    );
+    return found.flat().slice(skip, options.limit);
+  }
   const names = await kv.read((tx) => databases.names(tx, options), { signal });
   return names.filter((name) => !(isWithoutEnd && name === options.endName)).slice(skip);
 }

@@ -45,7 +45,7 @@ export function documentOptions(call: Call): DocumentOptions {
   const attachmentsSince = textListParameter(call, "atts_since");
   attachmentsSince?.forEach(checkRevision);
   const options: DocumentOptions = {
-    revision: query.get("rev") || undefined,
+    revision: query.get("rev"),
     openRevisions: openRevisions(call),
     latest: booleanParameter(call, "latest"),
     revisions: booleanParameter(call, "revs"),

@@ -68,7 +68,7 @@ export async function findDocument(
 export function withRevision(call: Call, id: string, wire: WireDocument): NamedDocument {
   const named = requestRevision(call);
   if (named !== undefined && wire.revision !== undefined && named !== wire.revision) {
-    if (!call.request.query.get("rev")) throw otherTag();
+    if (!call.request.query.has("rev")) throw otherTag();
     throw badRequest("Document rev from request body and query string have different values");
   }
   return { ...wire, id, revision: named ?? wire.revision };
@@ -81,7 +81,7 @@ export function requestRevision(call: Call): string | undefined {
     .get("if-match")
     ?.trim()
     .replace(/^"(.*)"$/, "$1");
-  const parameterValue = query.get("rev") || undefined;
+  const parameterValue = query.get("rev");
   if (header !== undefined && parameterValue !== undefined && header !== parameterValue) {
     throw otherTag();
   }
