@@ -21,6 +21,7 @@ type Matcher = (value: unknown) => boolean;
 /** The selector as a function of a document. Throws a ProtocolError that names an operator it does not know. */
 export function compileSelector(selector: Selector): (document: unknown) => boolean {
   refuseExcess(selector);
+  refuseMalformed(selector);
   return compile(normalizeSelector(selector));
 }
 
@@ -51,6 +52,31 @@ function refuseExcess(selector: Selector): void {
     for (const each of inner) visit(each, depth + 1);
   };
   visit(selector, 0);
+}
+
+const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
+
+/** What the normal form no longer tells from what is well-formed. `path` is the field that the conditions are about. */
+function refuseMalformed(selector: unknown, path = ""): void {
+  if (!isSelectorObject(selector)) return;
+  for (const [name, argument] of Object.entries(selector)) {
+    if (COMBINATIONS.includes(name)) {
+      if (Array.isArray(argument)) for (const each of argument) refuseMalformed(each, path);
+    } else if (CONDITIONS_WITHIN.includes(name)) {
+      if (!isSelectorObject(argument)) throw badArgument(name, argument);
+      refuseMalformed(argument, name === "$not" ? path : "");
+    } else if (!name.startsWith("$")) {
+      const field = path === "" ? name : `${path}.${name}`;
+      checkFieldName(field);
+      refuseMalformed(argument, field);
+    }
+  }
+}
+
+function checkFieldName(field: string): void {
+  if (field === "") throw new ProtocolError(400, "invalid_selector", "A field has an empty name");
+  if (!fieldPath(field).includes("")) return;
+  throw new ProtocolError(400, "invalid_field_name", `Invalid field name: ${field}`);
 }
 
 /**

@@ -550,3 +550,22 @@ describe("_explain and _index", () => {
     },
   ]);
 });
+
+test("a selector whose conditions or names are malformed is refused", async () => {
+  const { ask } = await openFilms();
+  const answerTo = async (selector: object) => {
+    const { status, json } = await ask("POST /films/_find", { body: { selector } });
+    return [status, json.error];
+  };
+  for (const operator of ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"]) {
+    for (const selector of [{ [operator]: 5 }, { n: { [operator]: 5 } }]) {
+      expect([selector, await answerTo(selector)]).toEqual([selector, [400, "bad_arg"]]);
+    }
+  }
+  for (const selector of [{ ".a": 1 }, { "a.": 1 }, { a: { "": 1 } }, { $or: [{ "a..b": 1 }] }]) {
+    expect([selector, await answerTo(selector)]).toEqual([selector, [400, "invalid_field_name"]]);
+  }
+  expect(await answerTo({ "": 1 })).toEqual([400, "invalid_selector"]);
+  expect(await answerTo({ "a\\.": 1 })).toEqual([200, undefined]);
+  expect(await answerTo({ a: { $eq: { "": { $not: 1 } } } })).toEqual([200, undefined]);
+});
