@@ -178,6 +178,28 @@ test.each([
   },
 );
 
+test.each([
+  ["watched", {}],
+  ["not watched", { parkAfterSec: 0 }],
+])(
+  "`retry` runs a job that has fewer changes than it waits for; its source is %s",
+  async (_, config) => {
+    const node = await open(new World("asked"), config);
+    await node.createDatabase("a");
+    const id = await startJob(node, "after 3 changes");
+    await node.put("a", "one", {});
+    // Between two looks at the source.
+    await pass(node, 10.5 * MINUTE_MS);
+    const { commands } = node.replicator;
+    expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+    await pass(node, MINUTE_MS);
+    expect(await hasArrived(node, "one")).toBe(true);
+    await node.put("a", "two", {});
+    await pass(node, HOUR_MS);
+    expect(await hasArrived(node, "two")).toBe(false);
+  },
+);
+
 test("a job that waits for a slot until its hours are over begins when they begin again", async () => {
   const world = new World("late");
   const frontend = openVirtualNode({ world });

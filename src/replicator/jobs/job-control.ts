@@ -44,6 +44,20 @@ export interface JobControl {
   readonly events: readonly ControlEvent[];
 }
 
+/**
+ * Whether an operator had the job run now that is due at this time, in seconds since the epoch, and no run has begun since. The clock
+ * may have gone on to the next second between decision and due time.
+ */
+export function isRetried(
+  { events }: JobControl,
+  { dueAtSec, lastStartMs }: { readonly dueAtSec: number; readonly lastStartMs: number },
+): boolean {
+  return events.some(({ action, timeMs }) => {
+    const lateSec = Math.floor(timeMs / 1000) - dueAtSec;
+    return action === "retry" && timeMs > lastStartMs && (lateSec === 0 || lateSec === 1);
+  });
+}
+
 /** No decision. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,

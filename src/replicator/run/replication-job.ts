@@ -20,6 +20,7 @@ import type { RetryRequest } from "../failures/run-failures.ts";
 import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
+import { isRetried } from "../jobs/job-control.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
 import { runnableOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
@@ -127,10 +128,10 @@ export class ReplicationJob {
     signal: AbortSignal,
   ): Promise<RunEnding> {
     const { replication, refusal } = before;
-    const { isPaused } = await this.#job.readControl();
+    const control = await this.#job.readControl();
     // A job that has ended stays so, whatever keeps it from trying its list.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
-    if (isPaused) return stopped;
+    if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
     const missed = hasEnded(before.state) ? undefined : this.#missedHours(replication);
     if (missed !== undefined) return missed;
@@ -146,7 +147,9 @@ export class ReplicationJob {
       this.#warn(replication);
       if (request !== undefined) return await this.#retry(runnable, ids, request, signal);
       const isPutOff = before.failure?.error === PUT_OFF;
-      const early = await this.#tooEarly(replication, signal);
+      const due = { dueAtSec: this.#dueAtSec, lastStartMs: before.lastStartMs };
+      const isAsked = isRetried(control, due);
+      const early = isAsked ? undefined : await this.#tooEarly(replication, signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
       const paced = isPutOff ? gently(runnable) : runnable;
