@@ -180,7 +180,10 @@ test.each([
     "/_tandem/jobs/_replicator%2Ffollow/_start_from",
     {},
     400,
-    { error: "bad_request", reason: "`since` must be an update sequence of the source" },
+    {
+      error: "bad_request",
+      reason: "`since` must be an update sequence of the source, but is null",
+    },
   ],
   ["POST", "/_tandem/jobs/_replicator%2Ffollow/_start_from", { since: 0 }, 200, { ok: true }],
 ])("%s %s %j answers %i", async (method, path, body, status, expected) => {

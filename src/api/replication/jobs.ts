@@ -180,13 +180,20 @@ async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   const memberOf = (name: string): unknown => JSON.parse(members.get(name) ?? "null");
   const since = memberOf("since");
-  if (since === null || typeof since === "boolean") {
-    throw badRequest("`since` must be an update sequence of the source");
+  if (!isSequence(since)) {
+    const given = JSON.stringify(since);
+    throw badRequest(`\`since\` must be an update sequence of the source, but is ${given}`);
   }
   const decider = deciderOf(call, memberOf("why"));
   const { jobId } = await findJob(parts, call);
   const { commands } = parts.replicator;
   return answer(await commands.startFrom(jobId, since, decider));
+}
+
+/** A number, a text, or a list as BigCouch gives them. */
+function isSequence(value: unknown): boolean {
+  if (typeof value === "number") return value >= 0;
+  return typeof value === "string" || Array.isArray(value);
 }
 
 function answer(outcome: CommandOutcome): ApiResponse {
