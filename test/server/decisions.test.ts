@@ -107,3 +107,11 @@ test.each([
   }
   expect(await decisions()).toEqual([]);
 });
+
+test.each([{ foo: 1 }, { ids: ["a"], why: "no" }, []])(
+  "a retry of failures with the body %j is refused",
+  async (body) => {
+    const { status, json } = await world.ask(`POST ${JOB}/failures/_retry`, { body });
+    expect([status, json.error]).toEqual([400, "bad_request"]);
+  },
+);

@@ -141,6 +141,19 @@ export async function parsedMembers(
   return members;
 }
 
+/** The one member that the body of a command may have; undefined without it, and without a body. Throws a ProtocolError 400. */
+export async function readOnlyMember(call: Call, name: string): Promise<unknown> {
+  const bytes = await readBody(call, "question");
+  if (bytes.length === 0) return undefined;
+  const body: unknown = JSON.parse(await checkQuestion(call, bytes, "unique"));
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw badRequest("Request body must be a JSON object");
+  }
+  const unknown = Object.keys(body).find((member) => member !== name);
+  if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
+  return (body as Readonly<Record<string, unknown>>)[name];
+}
+
 /** A body that is a JSON object, to be cut to pieces that `depthMax` brackets enclose. Names that it has twice are the caller's to refuse. */
 export async function readJsonObject(
   call: Call,

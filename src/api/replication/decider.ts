@@ -2,19 +2,11 @@
 import { badRequest } from "../../protocol/index.ts";
 import { type Decider, WHY_LENGTH_MAX } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
-import { checkQuestion, readBody } from "../http/request-body.ts";
+import { readOnlyMember } from "../http/request-body.ts";
 
 /** Of a command whose body, if there is one, says why and nothing else. Throws a ProtocolError 400. */
 export async function readDecider(call: Call): Promise<Decider> {
-  const bytes = await readBody(call, "question");
-  if (bytes.length === 0) return deciderOf(call, undefined);
-  const body: unknown = JSON.parse(await checkQuestion(call, bytes, "unique"));
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw badRequest("Request body must be a JSON object");
-  }
-  const unknown = Object.keys(body).find((name) => name !== "why");
-  if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
-  return deciderOf(call, (body as { readonly why?: unknown }).why);
+  return deciderOf(call, await readOnlyMember(call, "why"));
 }
 
 /** `why` is what the body has; undefined, null and blanks say nothing. Throws a ProtocolError 400. */

@@ -4,7 +4,7 @@ import { fitsRetryRequest, isoTime, RETRY_IDS_MAX } from "../../replicator/index
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
-import { checkQuestion, readBody } from "../http/request-body.ts";
+import { readOnlyMember } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
@@ -70,10 +70,7 @@ async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiRespon
 
 /** The documents that the body names; undefined: all, as without a body. */
 async function readIds(call: Call): Promise<readonly string[] | undefined> {
-  const bytes = await readBody(call, "question");
-  if (bytes.length === 0) return undefined;
-  const body: unknown = JSON.parse(await checkQuestion(call, bytes, "unique"));
-  const ids = (body as { readonly ids?: unknown } | null)?.ids;
+  const ids = await readOnlyMember(call, "ids");
   if (ids === undefined) return undefined;
   if (!Array.isArray(ids) || !ids.every((id) => typeof id === "string") || !fitsRetryRequest(ids)) {
     throw badRequest(`ids: expected a list of up to ${RETRY_IDS_MAX} ids of documents`);
