@@ -31,6 +31,7 @@ interface Log {
 }
 
 const NOT_ALLOWED = plainAnswer(405, '{"error":"method_not_allowed"}');
+const CONFLICT = plainAnswer(409, '{"error":"conflict"}');
 const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
 const TANDEM = "CouchDB/3.5.0 (Tandem 0.1.0)";
 
@@ -57,6 +58,8 @@ async function openParked(
   const before = new Map<string, () => Promise<unknown>>();
   /** A request that is served, and whose answer does not come, once. */
   let lost: string | undefined;
+  /** A write that was served so: it is a conflict when it comes again, as for a CouchDB. */
+  let written: string | undefined;
   const unknown = new Set<string>();
   const serve = (request: FetchRequest) => {
     const { pathname } = new URL(request.url);
@@ -75,10 +78,12 @@ async function openParked(
       await happening?.();
     }
     await world.time.sleep(1, request.signal);
-    const known = unknown.has(shown) ? NOT_ALLOWED : await serve(request);
+    const refusal = unknown.has(shown) ? NOT_ALLOWED : shown === written ? CONFLICT : undefined;
+    const known = refusal ?? (await serve(request));
     const answer = hidesStartTimes ? withoutStartTimes(known) : known;
     if (shown === lost) {
       lost = undefined;
+      if (request.method === "PUT") written = shown;
       throw new RequestFailedError({ ...request, cause: "ECONNRESET" });
     }
     return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
@@ -229,6 +234,16 @@ test("an answer to a continued checkpoint that is lost is asked for again", asyn
   node.loseAnswerTo("POST /b/_local/ID/_continue");
   const asked = await node.wake("second");
   expect(count(asked, "POST /b/_local/ID/_continue")).toBe(2);
+  expect(node.names).not.toContain("replication.place-lost");
+  expect(await node.log("a")).toEqual(await node.log("b"));
+});
+
+test("an answer to a rewritten checkpoint that is lost is looked up", async () => {
+  const node = await openParked();
+  node.loseAnswerTo("PUT /b/_local/ID");
+  const asked = await node.wake("second");
+  expect(count(asked, "PUT /b/_local/ID")).toBe(2);
+  expect(count(asked, "GET /b/_local/ID")).toBe(2);
   expect(node.names).not.toContain("replication.place-lost");
   expect(await node.log("a")).toEqual(await node.log("b"));
 });

@@ -13,7 +13,7 @@ import {
   passedFailures,
   type ReplicationLog,
 } from "./replication-log.ts";
-import { type FoundSide, sameStartTime } from "./stored-log.ts";
+import { type FoundSide, mayBeSame } from "./stored-log.ts";
 
 interface Sides {
   readonly source: LoggedSide;
@@ -55,7 +55,7 @@ export class Checkpoints {
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === target.log?.session_id &&
-      sameStartTime(ownCopy.sourceStartTime, source.instanceStartTime);
+      mayBeSame(ownCopy.sourceStartTime, source.instanceStartTime);
     return new Checkpoints({ source, target }, isCurrent ? ownCopy.log : source.log, own);
   }
 

@@ -7,7 +7,7 @@ import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
 
 import { ParkedPlaceLostError } from "./parked-place.ts";
 import { continuedLog, type ReplicationLog } from "./replication-log.ts";
-import { isSameDatabase, readLog, sameStartTime } from "./stored-log.ts";
+import { isSurelySame, mayBeSame, readLog, writeLog } from "./stored-log.ts";
 
 interface ContinueParts {
   readonly source: Endpoint;
@@ -69,10 +69,10 @@ async function rewriteLog(
   const next = stored === undefined ? log : continuedLog(stored.body, log);
   if (next === undefined) return false;
   const isDurable = isShort && endpoint.writesDurably;
-  if (!isDurable && !sameStartTime(startTime, await endpoint.commit(signal))) return false;
+  if (!isDurable && !mayBeSame(startTime, await endpoint.commit(signal))) return false;
   const body: JsonText = JSON.stringify(next);
-  const revision = await endpoint.writeLocal(id, body, stored?.revision, signal, startTime);
-  return revision !== undefined;
+  const written = { id, body, parent: stored?.revision, madeAt: startTime };
+  return (await writeLog(endpoint, written, signal)) !== undefined;
 }
 
 /** Whether the database is surely the one that was made then. */
@@ -81,5 +81,5 @@ async function isFrom(
   endpoint: Endpoint,
   signal: AbortSignal,
 ): Promise<boolean> {
-  return isSameDatabase(startTime, (await endpoint.info(signal)).instanceStartTime);
+  return isSurelySame(startTime, (await endpoint.info(signal)).instanceStartTime);
 }

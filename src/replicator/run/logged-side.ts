@@ -10,9 +10,10 @@ import { parseReplicationLog, type ReplicationLog } from "./replication-log.ts";
 import {
   type FoundLog,
   type FoundSide,
+  mayBeSame,
   readLog,
-  sameStartTime,
   UNKNOWN_START_TIME,
+  writeLog,
 } from "./stored-log.ts";
 
 /** A log for an endpoint that puts it before what it has, or begins with it (`Endpoint.continueLog`). */
@@ -109,21 +110,12 @@ export class LoggedSide {
     const endpoint = this.#endpoint;
     const parent = this.#revision;
     const madeAt = this.instanceStartTime;
-    const written = await endpoint.writeLocal(this.#id, body, parent, signal, madeAt);
-    if (written !== undefined) {
-      this.#wrote(written, body);
-      return;
+    const written = await writeLog(endpoint, { id: this.#id, body, parent, madeAt }, signal);
+    if (written === undefined) {
+      const reason = `Error updating the ${this.name} checkpoint document: conflict`;
+      throw new EndpointError("checkpoint_commit_failure", reason);
     }
-    // An answer may have been lost: what is there may be what we wrote.
-    const current = await endpoint.readLocal(this.#id, signal);
-    if (current !== undefined && sameJson(current.body, body)) {
-      this.#wrote(current.revision, body);
-      return;
-    }
-    throw new EndpointError(
-      "checkpoint_commit_failure",
-      `Error updating the ${this.name} checkpoint document: conflict`,
-    );
+    this.#wrote(written, body);
   }
 
   /** Where nothing else tells whether the database is the one that it was, the next checkpoint asks whether this one is there. */
@@ -140,7 +132,7 @@ export class LoggedSide {
 
   async #commit(signal: AbortSignal): Promise<boolean> {
     const startTime = await this.#asCommit(this.#endpoint.commit(signal), signal);
-    return sameStartTime(this.instanceStartTime, startTime);
+    return mayBeSame(this.instanceStartTime, startTime);
   }
 
   /** Settles as `asking` does; what fails is a commit. */
@@ -155,15 +147,4 @@ export class LoggedSide {
       throw new EndpointError("checkpoint_commit_failure", failure, { cause: error });
     }
   }
-}
-
-function sameJson(left: JsonText, right: JsonText): boolean {
-  return JSON.stringify(sorted(JSON.parse(left))) === JSON.stringify(sorted(JSON.parse(right)));
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
-  return Object.fromEntries(entries.map(([name, item]) => [name, sorted(item)]));
 }

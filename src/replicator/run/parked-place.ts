@@ -8,7 +8,7 @@ import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { askSide, isMissing, type OpenSidesParts } from "./open-sides.ts";
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
-import { isSameDatabase, readLog } from "./stored-log.ts";
+import { isSurelySame, readLog } from "./stored-log.ts";
 
 /** Where a run parked: its last checkpoint with its figures, and the databases that it was between. */
 export interface ParkedPlace {
@@ -78,8 +78,8 @@ export async function findAtBeginning(
     (taskSignal) => askSide(target, ids.baseId, taskSignal),
   ]);
   const isSame =
-    isSameDatabase(startTimes.source, atSource.info.instanceStartTime) &&
-    isSameDatabase(startTimes.target, atTarget.info.instanceStartTime);
+    isSurelySame(startTimes.source, atSource.info.instanceStartTime) &&
+    isSurelySame(startTimes.target, atTarget.info.instanceStartTime);
   const sides = { source: atSource, target: atTarget };
   return isSame ? Checkpoints.of(ids.baseId, sides, undefined, ownCheckpoint) : undefined;
 }

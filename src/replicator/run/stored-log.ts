@@ -1,4 +1,4 @@
-/** What a database says of a replication before a run begins: when it was made, and which log it has. */
+/** What a database says of a replication: when it was made, and which log it has. */
 import { allTogether, type JsonText } from "../../base/index.ts";
 import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
 
@@ -21,12 +21,12 @@ export interface FoundSide {
 export const UNKNOWN_START_TIME = "0";
 
 /** Whether a database is surely the one that it was; one that does not say when it was made may be another. */
-export function isSameDatabase(before: string, now: string): boolean {
+export function isSurelySame(before: string, now: string): boolean {
   return before === now && now !== UNKNOWN_START_TIME;
 }
 
 /** Whether a database may be the one that it was, as far as it says when it was made. */
-export function sameStartTime(before: string, now: string | undefined): boolean {
+export function mayBeSame(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
 
@@ -40,6 +40,28 @@ export async function readLog(
   return stored && { id, revision: stored.revision, body: stored.body };
 }
 
+export interface WrittenLog {
+  readonly id: string;
+  readonly body: JsonText;
+  /** The revision that is known to be there; undefined: none. */
+  readonly parent: string | undefined;
+  /** When the database was made that it is for. */
+  readonly madeAt: string;
+}
+
+/** Writes a log over the one that is known to be there. Returns its revision; undefined: another one is there. */
+export async function writeLog(
+  endpoint: Endpoint,
+  { id, body, parent, madeAt }: WrittenLog,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const written = await endpoint.writeLocal(id, body, parent, signal, madeAt);
+  if (written !== undefined) return written;
+  // An answer may have been lost: what is there may be what we wrote.
+  const current = await endpoint.readLocal(id, signal);
+  return current !== undefined && sameJson(current.body, body) ? current.revision : undefined;
+}
+
 /** The log that an endpoint has under one of these ids, the first that there is. */
 export async function readOlderLog(
   endpoint: Endpoint,
@@ -51,4 +73,15 @@ export async function readOlderLog(
     ids.map((id) => (taskSignal: AbortSignal) => readLog(endpoint, id, taskSignal)),
   );
   return found.find((log) => log !== undefined);
+}
+
+function sameJson(left: JsonText, right: JsonText): boolean {
+  return JSON.stringify(sorted(JSON.parse(left))) === JSON.stringify(sorted(JSON.parse(right)));
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
+  return Object.fromEntries(entries.map(([name, item]) => [name, sorted(item)]));
 }
