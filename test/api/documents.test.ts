@@ -297,6 +297,10 @@ describe("writing a document", () => {
     expect(header).toMatchObject({ status: 201, json: { rev: expect.stringMatching(/^2-/) } });
     const posted = await ask("POST /films", { body: { _id: "c", _rev: "1-x" } });
     expect(posted).toMatchObject({ status: 201, json: { rev: expect.stringMatching(/^2-/) } });
+    const deleted = { _id: "d", _rev: "1-x", _deleted: true };
+    expect(await ask("PUT /films/d", { body: deleted })).toMatchObject({ status: 409 });
+    const { json: rows } = await ask("POST /films/_bulk_docs", { body: { docs: [deleted] } });
+    expect(rows).toMatchObject([{ id: "d", error: "conflict" }]);
     expect((await ask("PUT /films/d/x?rev=1-x", { body: "y" })).status).toBe(409);
     expect((await ask("DELETE /films/d?rev=1-x")).status).toBe(404);
   });

@@ -290,7 +290,10 @@ function interactiveParent(
   const { winner } = tree;
   const named = edit.parent === undefined ? undefined : parseRevision(edit.parent);
   // The export of a database names revisions of documents that are not there yet; they go on from them.
-  if (winner === undefined) return named && { ...named, leaf: undefined };
+  if (winner === undefined && named !== undefined) {
+    return edit.deleted ? "conflict" : { ...named, leaf: undefined };
+  }
+  if (winner === undefined) return undefined;
   if (named !== undefined) {
     // CouchDB: a deleted document is made again by an edit that names no revision.
     return winner.leaf.deleted ? "conflict" : (tree.findLeaf(named) ?? "conflict");

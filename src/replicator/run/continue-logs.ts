@@ -4,7 +4,6 @@
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
-
 import { ParkedPlaceLostError } from "./parked-place.ts";
 import { continuedLog, type ReplicationLog } from "./replication-log.ts";
 import { isSurelySame, mayBeSame, readLog, writeLog } from "./stored-log.ts";
