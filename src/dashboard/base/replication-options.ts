@@ -44,6 +44,7 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
     kind: "integer",
     default: 4,
     min: 1,
+    max: 500,
     unit: "copiers",
     meaning: "copiers of a job: as many batches are read, and as many written, at the same time",
   },
@@ -52,6 +53,7 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
     kind: "integer",
     default: 32,
     min: 1,
+    max: 500,
     unit: "copiers",
     meaning:
       "most copiers while a server is far away, of which most wait for the network; where `worker_processes` is given and this is not, there are never more than that",
@@ -69,6 +71,7 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
     kind: "integer",
     default: 20,
     min: 1,
+    max: 1000,
     unit: "requests",
     meaning:
       "documents of a job that travel alone at the same time, each with a request to either side",
@@ -78,6 +81,7 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
     kind: "integer",
     default: 128,
     min: 1,
+    max: 1000,
     unit: "requests",
     meaning:
       "most documents that travel alone at the same time while a server is far away; where `http_connections` is given and this is not, there are never more than that",
