@@ -18,7 +18,12 @@ import {
   type ParkedPlace,
   ParkedPlaceLostError,
 } from "./parked-place.ts";
-import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
+import {
+  nextLog,
+  placesOf,
+  type ReplicationLog,
+  type ReplicationLogEntry,
+} from "./replication-log.ts";
 
 /**
  * In a run so short a server's answers alone say that its database is the one that it was, and has what was written: the checkpoint
@@ -181,7 +186,7 @@ export class CheckpointWriter {
       nowMs: runtime.clock.nowMs(),
       startSequence: this.#start,
       throughSequence: through,
-      ...(this.#log === undefined ? {} : { previousSequence: this.#committed }),
+      previousSequences: this.#log === undefined ? [] : placesOf(this.#log),
       statistics: this.#reached().statistics,
       earlier,
       byDocumentIds: replication.selection.kind === "doc-ids",

@@ -45,10 +45,10 @@ test("a session that only one side recorded is passed over", () => {
 });
 
 describe("a session that is at two places, since one side was not written or was put back", () => {
-  const at = (sequence: unknown, previous?: unknown) => ({
+  const at = (sequence: unknown, ...previous: readonly unknown[]) => ({
     session_id: "b",
     source_last_seq: sequence,
-    ...(previous === undefined ? {} : { previous_last_seq: previous }),
+    previous_last_seqs: previous,
     history: [{ ...entry("b", sequence), start_last_seq: 10 }, entry("a", 10)],
   });
 
@@ -56,6 +56,16 @@ describe("a session that is at two places, since one side was not written or was
     const behind = at(20);
     expect(commonAncestry(at(30, 20), behind)).toEqual({ sequence: 20, history: behind.history });
     expect(commonAncestry(behind, at(30, 20))).toEqual({ sequence: 20, history: behind.history });
+  });
+
+  test("goes on from the latest place that both know", () => {
+    const behind = at(20, 15);
+    expect(commonAncestry(at(40, 30, 20, 15), behind)).toEqual({
+      sequence: 20,
+      history: behind.history,
+    });
+    const aside = { sequence: 15, history: [entry("a", 10)] };
+    expect(commonAncestry(at(40, 30, 15), at(20, 15))).toEqual(aside);
   });
 
   test("goes on from where it began elsewhere", () => {
@@ -96,7 +106,9 @@ test("a run owns one entry, and fifty are kept", () => {
     statistics: NO_STATISTICS,
     earlier,
     byDocumentIds: false,
+    previousSequences: Array.from({ length: 20 }, (_, index) => 20 - index),
   });
+  expect(log.previous_last_seqs).toEqual([20, 19, 18, 17, 16, 15, 14, 13, 12, 11]);
   expect(log.history?.length).toBe(50);
   expect(log.history?.[0]?.session_id).toBe("now");
   expect(log.source_last_seq).toBe(6);
@@ -183,7 +195,13 @@ test("of a log that anybody may have written, fifty entries count, and figures t
 });
 
 test("what we write is read as it was written", () => {
-  const sequences = { source_last_seq: [9, "x"], previous_last_seq: [8, "x"] };
+  const sequences = {
+    source_last_seq: [9, "x"],
+    previous_last_seqs: [
+      [8, "x"],
+      [7, "x"],
+    ],
+  };
   const log = { session_id: "b", ...sequences, history: [entry("b", [9, "x"])] };
   expect(parseReplicationLog(JSON.stringify(log))).toEqual(log);
 });

@@ -11,6 +11,9 @@ import { httpDate } from "../times.ts";
 
 /** CouchDB keeps as many entries. */
 const HISTORY_LENGTH_MAX = 50;
+/** Places of a session that a log remembers. Those of a cluster with many shards are long: there it remembers one. */
+const PLACES_MAX = 10;
+const PLACE_LENGTH_MAX = 1000;
 /** Of a session, or of a time. */
 const TEXT_LENGTH_MAX = 100;
 
@@ -37,8 +40,8 @@ export interface ReplicationLogEntry {
 export interface ReplicationLog {
   readonly session_id?: string;
   readonly source_last_seq?: SourceSequence;
-  /** Ours: where the checkpoint before was, of the same session. */
-  readonly previous_last_seq?: SourceSequence;
+  /** Ours: where the checkpoints before were, of the same session, the latest first. */
+  readonly previous_last_seqs?: readonly SourceSequence[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
   /** Kept by CouchDB for replications by document ids. */
@@ -60,18 +63,25 @@ const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 /** What the text of a `_local` document says, whoever wrote it. What is no log, or no entry of one, is left out. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
   const log = asMembers(JSON.parse(text));
-  const { source_last_seq, previous_last_seq, replication_id_version, history } = log;
+  const { source_last_seq, previous_last_seqs, replication_id_version, history } = log;
   const session_id = textOf(log.session_id);
   if (session_id === undefined || !isSequence(source_last_seq ?? 0)) return undefined;
   const entries: readonly unknown[] = Array.isArray(history) ? history : [];
   return {
     session_id,
     ...(source_last_seq === undefined ? {} : { source_last_seq }),
-    ...(isSequence(previous_last_seq) ? { previous_last_seq } : {}),
+    ...(Array.isArray(previous_last_seqs)
+      ? { previous_last_seqs: boundedPlaces(previous_last_seqs.filter(isSequence)) }
+      : {}),
     ...(typeof replication_id_version === "number" ? { replication_id_version } : {}),
     ...parseLegacy(log),
     history: entries.slice(0, HISTORY_LENGTH_MAX).flatMap(parseEntry),
   };
+}
+
+function boundedPlaces(places: readonly SourceSequence[]): readonly SourceSequence[] {
+  const areShort = places.every((place) => JSON.stringify(place).length <= PLACE_LENGTH_MAX);
+  return places.slice(0, areShort ? PLACES_MAX : 1);
 }
 
 /** What only replications by document ids have. */
@@ -168,20 +178,29 @@ export function commonAncestry(
   }
 }
 
-/** Of two logs of one session. */
+/** Of two logs of one session: the latest place that both have been at. */
 function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonAncestry {
-  const ending = ({ source_last_seq = 0, history = [] }: ReplicationLog): CommonAncestry => ({
-    sequence: source_last_seq,
-    history,
-  });
-  const [atSource, atTarget] = [ending(source), ending(target)];
-  if (isSameSequence(atSource.sequence, atTarget.sequence)) return atSource;
-  if (isSameSequence(source.previous_last_seq, atTarget.sequence)) return atTarget;
-  if (isSameSequence(target.previous_last_seq, atSource.sequence)) return atSource;
-  const [[head, ...earlier], [headAtTarget]] = [atSource.history, atTarget.history];
+  const placesAtTarget = placesOf(target);
+  const common = placesOf(source).find((place) =>
+    placesAtTarget.some((other) => isSameSequence(place, other)),
+  );
+  if (common !== undefined) {
+    const ending = [source, target].find((log) => isSameSequence(log.source_last_seq, common));
+    // The entry of the session tells of a later place than this one, unless a log ends here.
+    return { sequence: common, history: ending?.history ?? source.history?.slice(1) ?? [] };
+  }
+  const [[head, ...earlier], [headAtTarget]] = [source.history ?? [], target.history ?? []];
   return head === undefined || headAtTarget === undefined
     ? NOTHING
     : placeOfEntries(head, headAtTarget, earlier);
+}
+
+/** Where a session has been, as far as its log knows, the latest first. */
+export function placesOf({
+  source_last_seq = 0,
+  previous_last_seqs = [],
+}: ReplicationLog): readonly SourceSequence[] {
+  return [source_last_seq, ...previous_last_seqs];
 }
 
 /** Of two entries of one session, with those that are behind one of them: where it ended, or else where it began. */
@@ -217,8 +236,8 @@ export interface RecordedRun {
   readonly nowMs: number;
   readonly startSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
-  /** Where its last checkpoint is; undefined: this is the first one. */
-  readonly previousSequence?: SourceSequence;
+  /** Where its checkpoints are, the latest first; none: this is the first one. */
+  readonly previousSequences: readonly SourceSequence[];
   readonly statistics: ReplicationStatistics;
   /** The history as it was read at the run's start: a run owns one entry, however often it writes. */
   readonly earlier: readonly ReplicationLogEntry[];
@@ -257,7 +276,9 @@ export function nextLog(run: RecordedRun): ReplicationLog {
   return {
     session_id: run.sessionId,
     source_last_seq: run.throughSequence,
-    ...(run.previousSequence === undefined ? {} : { previous_last_seq: run.previousSequence }),
+    ...(run.previousSequences.length === 0
+      ? {}
+      : { previous_last_seqs: boundedPlaces(run.previousSequences) }),
     replication_id_version: REPLICATION_ID_VERSION,
     ...legacy,
     history: [entry, ...run.earlier].slice(0, HISTORY_LENGTH_MAX),

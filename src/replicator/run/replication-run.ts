@@ -451,7 +451,7 @@ export class ReplicationRun {
     if (this.#pipeline?.hasCopied !== true || log === undefined) {
       return { no_changes: true, ...checkpoints?.sourceLog };
     }
-    const { previous_last_seq, ...shown } = log;
+    const { previous_last_seqs, ...shown } = log;
     return shown;
   }
 }
