@@ -56,25 +56,25 @@ function refuseExcess(selector: Selector): void {
 
 const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
-/** What the normal form no longer tells from what is well-formed. `path` is the field that the conditions are about. */
-function refuseMalformed(selector: unknown, path = ""): void {
+/** What the normal form no longer tells from what is well-formed. `isWithin`: the conditions are about a field. */
+function refuseMalformed(selector: unknown, isWithin = false): void {
   if (!isSelectorObject(selector)) return;
   for (const [name, argument] of Object.entries(selector)) {
     if (COMBINATIONS.includes(name)) {
-      if (Array.isArray(argument)) for (const each of argument) refuseMalformed(each, path);
+      if (Array.isArray(argument)) for (const each of argument) refuseMalformed(each, isWithin);
     } else if (CONDITIONS_WITHIN.includes(name)) {
       if (!isSelectorObject(argument)) throw badArgument(name, argument);
-      refuseMalformed(argument, name === "$not" ? path : "");
+      refuseMalformed(argument, name === "$not" && isWithin);
     } else if (!name.startsWith("$")) {
-      const field = path === "" ? name : `${path}.${name}`;
-      checkFieldName(field);
-      refuseMalformed(argument, field);
+      checkFieldName(name, isWithin);
+      refuseMalformed(argument, true);
     }
   }
 }
 
-function checkFieldName(field: string): void {
-  if (field === "") throw new ProtocolError(400, "invalid_selector", "A field has an empty name");
+function checkFieldName(field: string, isWithin: boolean): void {
+  if (field === "" && !isWithin)
+    throw new ProtocolError(400, "invalid_selector", "A field has an empty name");
   if (!fieldPath(field).includes("")) return;
   throw new ProtocolError(400, "invalid_field_name", `Invalid field name: ${field}`);
 }

@@ -43,16 +43,11 @@ test.each<[number, unknown]>([
   [400, { error: "query_parse_error" }],
   [403, { error: "forbidden" }],
   [404, { error: "not_found" }],
+  // It may follow the feed in the other direction.
+  [500, { error: "timeout" }],
 ])("a server that answers %i %j does not tell what changed last", async (status, json) => {
   const { world, server } = open(status, json);
   expect(await world.until(server.latestChanged(3, signal))).toEqual([]);
-});
-
-test("a server in trouble tells nothing", async () => {
-  const { world, server } = open(500, { error: "timeout" });
-  await expect(world.until(server.latestChanged(3, signal))).rejects.toMatchObject({
-    error: "server_failed",
-  });
 });
 
 test("rows of the feed that name no database are left out", async () => {

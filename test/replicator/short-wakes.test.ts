@@ -109,6 +109,15 @@ async function openParked(
     before,
     onceParked,
     wakeCount: () => node.names.filter((name) => name === "replication.woken").length,
+    /** Writes new documents in one transaction. */
+    async putTogether(name: string, ids: readonly string[]): Promise<void> {
+      const { kv, databases } = node;
+      const write = kv.transact(async (tx) => {
+        const database = await databases.open(tx, name);
+        for (const id of ids) await database.write(tx, { ...LATE, id, attachments: [] }, ADMIN);
+      });
+      await world.until(write);
+    },
     /** What the servers are asked for a change, until the job is parked again. */
     async wake(name: string): Promise<readonly string[]> {
       // Sessions are renewed after nine tenths of their life, by the watcher as by anybody.
@@ -214,13 +223,7 @@ test("a long run continues its own checkpoint", async () => {
     node.before.set("POST /b/_bulk_docs", () => world.time.sleep(5000));
   });
   node.asked.splice(0);
-  const entry = { ...LATE, attachments: [] };
-  await world.until(
-    node.kv.transact(async (tx) => {
-      const database = await node.databases.open(tx, "a");
-      for (const id of ["second", "third"]) await database.write(tx, { ...entry, id }, ADMIN);
-    }),
-  );
+  await node.putTogether("a", ["second", "third"]);
   await node.onceParked();
   expect(count(node.asked, "POST /a/_local/ID/_continue")).toBe(2);
   expect(await node.has("b", "third")).toBe(true);
@@ -524,13 +527,7 @@ test.each([COUCHDB, TANDEM])(
         backup = await locals();
       });
     });
-    const entry = { ...LATE, attachments: [] };
-    await world.until(
-      kv.transact(async (tx) => {
-        const database = await databases.open(tx, "a");
-        for (const id of ["second", "third"]) await database.write(tx, { ...entry, id }, ADMIN);
-      }),
-    );
+    await node.putTogether("a", ["second", "third"]);
     await node.onceParked();
     expect(await node.has("b", "third")).toBe(true);
     // Put back: third is not there, and the checkpoint is the one before it, of the same session.
@@ -562,13 +559,7 @@ test("a run that looks at all again has one entry in the history", async () => {
     } else node.serveAgain("POST /b/_bulk_docs");
   };
   node.before.set("POST /b/_bulk_docs", slow);
-  const entry = { ...LATE, attachments: [] };
-  await world.until(
-    node.kv.transact(async (tx) => {
-      const database = await node.databases.open(tx, "a");
-      for (const id of ["second", "third"]) await database.write(tx, { ...entry, id }, ADMIN);
-    }),
-  );
+  await node.putTogether("a", ["second", "third"]);
   await node.onceParked();
   expect(await node.has("b", "third")).toBe(true);
   expect(node.names).toContain("replication.place-lost");

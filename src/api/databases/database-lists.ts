@@ -96,10 +96,10 @@ async function namesOf({ kv, databases }: DatabaseParts, call: Call): Promise<re
   const { skip, options, isWithoutEnd } = namesQuery(call);
   const keys = textListParameter(call, "keys");
   if (keys !== undefined) {
+    const only = (name: string): NamesOptions => ({ startName: name, endName: name });
     const asked = options.descending ? keys.toReversed() : keys;
     const found = await kv.read(
-      (tx) =>
-        Promise.all(asked.map((name) => databases.names(tx, { startName: name, endName: name }))),
+      (tx) => Promise.all(asked.map((name) => databases.names(tx, only(name)))),
       {
         signal,
       },

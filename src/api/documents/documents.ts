@@ -122,7 +122,7 @@ async function copy(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 function copyTarget(call: Call): { readonly id: string; readonly parent: string | undefined } {
   const received = call.request.headers.get("destination");
   if (received === undefined) throw badRequest("Destination header is mandatory for COPY.");
-  const header = unescapedText(received);
+  const header = textOfBytes(received);
   if (/^https?:/i.test(header)) throw badRequest("Destination URL must be relative.");
   const [path = "", query = ""] = header.split("?", 2);
   const parent = new URLSearchParams(query).get("rev") ?? undefined;
@@ -131,7 +131,7 @@ function copyTarget(call: Call): { readonly id: string; readonly parent: string 
 }
 
 /** Each character of a header is one of its bytes: what is UTF-8 among them becomes the text that was sent. */
-function unescapedText(header: string): string {
+function textOfBytes(header: string): string {
   const codes = Array.from(header, (character) => character.charCodeAt(0));
   if (codes.some((code) => code > 0xff)) return header;
   try {

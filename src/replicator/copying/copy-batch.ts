@@ -39,9 +39,9 @@ const LENGTH_DECAY = 0.9;
 /** The bytes of attachments that a document may have to travel in bulk, and those that are read at once. */
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
-/** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
 /** Of the documents of a job that have been read and not written yet, however many copiers it has. */
 const ROOM_BYTES_MAX = 256 * 1024 * 1024;
+/** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** A job that holds is not stalled. */

@@ -122,9 +122,11 @@ export class Outages {
     const range = after === undefined ? all : { ...all, begin: keyAfter(after) };
     const last = await this.#parts.kv.transact(async (tx) => {
       const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
-      for (const { key } of page.entries) {
-        if (!(await this.#isWaiting(tx, this.#keys.outageJobId(key)))) tx.clear(key);
-      }
+      // All at once: where the store is another machine, each read is a way there and back.
+      const areWaiting = await Promise.all(
+        page.entries.map(({ key }) => this.#isWaiting(tx, this.#keys.outageJobId(key))),
+      );
+      for (const [index, { key }] of page.entries.entries()) if (!areWaiting[index]) tx.clear(key);
       const { entries: left } = await tx.getRangePage(all, { limit: 1 });
       if (left.length === 0) tx.clear(this.#keys.outage(origin));
       return page.stoppedBy === "exhausted" ? undefined : page.entries.at(-1)?.key;

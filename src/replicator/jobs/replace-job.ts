@@ -2,24 +2,22 @@
 import type { Job } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type AddJobParts, addJob, type JobOrigin } from "./add-job.ts";
-import type { ReplicationJobData } from "./job-data.ts";
 import { type RemoveJobParts, removeJob } from "./remove-job.ts";
 
 /**
  * The pause of a job that has not ended stays: it is an operator's, who ends it. Where the former job was to begin again does not: the
- * sequence may be one of another source. Returns what the new job keeps.
+ * sequence may be one of another source.
  */
 export async function replaceJob(
   parts: AddJobParts & RemoveJobParts,
   tx: Transaction,
   existing: Job,
   origin: JobOrigin,
-): Promise<ReplicationJobData> {
+): Promise<void> {
   const { id, state } = existing;
   const control = await parts.controls.get(tx, id);
   const isPaused = control.isPaused && state !== "finished";
   await removeJob(parts, tx, existing);
-  const data = await addJob(parts, tx, id, origin, { isPaused });
+  await addJob(parts, tx, id, origin, { isPaused });
   if (isPaused) parts.controls.keepPause(tx, id, control);
-  return data;
 }

@@ -71,7 +71,11 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
     session_id,
     ...(source_last_seq === undefined ? {} : { source_last_seq }),
     ...(Array.isArray(previous_last_seqs)
-      ? { previous_last_seqs: boundedPlaces(previous_last_seqs.filter(isSequence)) }
+      ? {
+          previous_last_seqs: boundedPlaces(
+            previous_last_seqs.slice(0, PLACES_MAX).filter(isSequence),
+          ),
+        }
       : {}),
     ...(typeof replication_id_version === "number" ? { replication_id_version } : {}),
     ...parseLegacy(log),

@@ -43,7 +43,7 @@ async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Pro
 }
 
 /** CouchDB's sentence for a password that is no text: it would be kept as it is. */
-export function invalidPassword(value: unknown): string {
+function invalidPassword(value: unknown): string {
   return `Password value of '${JSON.stringify(value).slice(0, 100)}' is invalid.`;
 }
 

@@ -121,6 +121,7 @@ export class HttpEndpoint implements Endpoint {
         new EndpointError("db_not_found", `could not open ${this.shownUrl}`)
       );
     }
+    this.#creationFailure = undefined;
     return {
       updateSequence: body.update_seq,
       instanceStartTime: startTimeOf(body.instance_start_time),
