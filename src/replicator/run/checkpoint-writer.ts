@@ -11,6 +11,7 @@ import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import type { Checkpoints } from "./checkpoints.ts";
 import { continueLogs } from "./continue-logs.ts";
+import { earlierCheckpoints } from "./earlier-checkpoints.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import {
   findAtBeginning,
@@ -18,12 +19,7 @@ import {
   type ParkedPlace,
   ParkedPlaceLostError,
 } from "./parked-place.ts";
-import {
-  nextLog,
-  placesOf,
-  type ReplicationLog,
-  type ReplicationLogEntry,
-} from "./replication-log.ts";
+import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
  * In a run so short a server's answers alone say that its database is the one that it was, and has what was written: the checkpoint
@@ -186,7 +182,10 @@ export class CheckpointWriter {
       nowMs: runtime.clock.nowMs(),
       startSequence: this.#start,
       throughSequence: through,
-      previousSequences: this.#log === undefined ? [] : placesOf(this.#log),
+      earlierCheckpoints:
+        this.#log === undefined
+          ? []
+          : earlierCheckpoints(this.#committed, this.#log.earlier_checkpoints ?? []),
       statistics: this.#reached().statistics,
       earlier,
       byDocumentIds: replication.selection.kind === "doc-ids",

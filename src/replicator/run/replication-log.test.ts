@@ -45,10 +45,10 @@ test("a session that only one side recorded is passed over", () => {
 });
 
 describe("a session that is at two places, since one side was not written or was put back", () => {
-  const at = (sequence: unknown, ...previous: readonly unknown[]) => ({
+  const at = (sequence: unknown, ...earlier: readonly number[]) => ({
     session_id: "b",
     source_last_seq: sequence,
-    previous_last_seqs: previous,
+    earlier_checkpoints: earlier.map((seq) => ({ number: seq / 5, seq })),
     history: [{ ...entry("b", sequence), start_last_seq: 10 }, entry("a", 10)],
   });
 
@@ -106,9 +106,9 @@ test("a run owns one entry, and fifty are kept", () => {
     statistics: NO_STATISTICS,
     earlier,
     byDocumentIds: false,
-    previousSequences: Array.from({ length: 20 }, (_, index) => 20 - index),
+    earlierCheckpoints: [{ number: 1, seq: 4 }],
   });
-  expect(log.previous_last_seqs).toEqual([20, 19, 18, 17, 16, 15, 14, 13, 12, 11]);
+  expect(log.earlier_checkpoints).toEqual([{ number: 1, seq: 4 }]);
   expect(log.history?.length).toBe(50);
   expect(log.history?.[0]?.session_id).toBe("now");
   expect(log.source_last_seq).toBe(6);
@@ -197,9 +197,9 @@ test("of a log that anybody may have written, fifty entries count, and figures t
 test("what we write is read as it was written", () => {
   const sequences = {
     source_last_seq: [9, "x"],
-    previous_last_seqs: [
-      [8, "x"],
-      [7, "x"],
+    earlier_checkpoints: [
+      { number: 2, seq: [8, "x"] },
+      { number: 1, seq: [7, "x"] },
     ],
   };
   const log = { session_id: "b", ...sequences, history: [entry("b", [9, "x"])] };

@@ -8,12 +8,10 @@ import { isSameSequence, SEQUENCE_LENGTH_MAX, type SourceSequence } from "../end
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
 import { httpDate } from "../times.ts";
+import { type EarlierCheckpoint, parseEarlierCheckpoints } from "./earlier-checkpoints.ts";
 
 /** CouchDB keeps as many entries. */
 const HISTORY_LENGTH_MAX = 50;
-/** Places of a session that a log remembers. Those of a cluster with many shards are long: there it remembers one. */
-const PLACES_MAX = 10;
-const PLACE_LENGTH_MAX = 1000;
 /** Of a session, or of a time. */
 const TEXT_LENGTH_MAX = 100;
 
@@ -40,8 +38,8 @@ export interface ReplicationLogEntry {
 export interface ReplicationLog {
   readonly session_id?: string;
   readonly source_last_seq?: SourceSequence;
-  /** Ours: where the checkpoints before were, of the same session, the latest first. */
-  readonly previous_last_seqs?: readonly SourceSequence[];
+  /** Ours: some of the checkpoints before, of the same session. */
+  readonly earlier_checkpoints?: readonly EarlierCheckpoint[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
   /** Kept by CouchDB for replications by document ids. */
@@ -63,29 +61,19 @@ const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 /** What the text of a `_local` document says, whoever wrote it. What is no log, or no entry of one, is left out. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
   const log = asMembers(JSON.parse(text));
-  const { source_last_seq, previous_last_seqs, replication_id_version, history } = log;
+  const { source_last_seq, replication_id_version, history } = log;
   const session_id = textOf(log.session_id);
   if (session_id === undefined || !isSequence(source_last_seq ?? 0)) return undefined;
   const entries: readonly unknown[] = Array.isArray(history) ? history : [];
+  const earlier = parseEarlierCheckpoints(log.earlier_checkpoints, isSequence);
   return {
     session_id,
     ...(source_last_seq === undefined ? {} : { source_last_seq }),
-    ...(Array.isArray(previous_last_seqs)
-      ? {
-          previous_last_seqs: boundedPlaces(
-            previous_last_seqs.slice(0, PLACES_MAX).filter(isSequence),
-          ),
-        }
-      : {}),
+    ...(earlier.length === 0 ? {} : { earlier_checkpoints: earlier }),
     ...(typeof replication_id_version === "number" ? { replication_id_version } : {}),
     ...parseLegacy(log),
     history: entries.slice(0, HISTORY_LENGTH_MAX).flatMap(parseEntry),
   };
-}
-
-function boundedPlaces(places: readonly SourceSequence[]): readonly SourceSequence[] {
-  const areShort = places.every((place) => JSON.stringify(place).length <= PLACE_LENGTH_MAX);
-  return places.slice(0, areShort ? PLACES_MAX : 1);
 }
 
 /** What only replications by document ids have. */
@@ -200,11 +188,9 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
 }
 
 /** Where a session has been, as far as its log knows, the latest first. */
-export function placesOf({
-  source_last_seq = 0,
-  previous_last_seqs = [],
-}: ReplicationLog): readonly SourceSequence[] {
-  return [source_last_seq, ...previous_last_seqs];
+function placesOf(log: ReplicationLog): readonly SourceSequence[] {
+  const earlier = log.earlier_checkpoints ?? [];
+  return [log.source_last_seq ?? 0, ...earlier.map(({ seq }) => seq)];
 }
 
 /** Of two entries of one session, with those that are behind one of them: where it ended, or else where it began. */
@@ -240,8 +226,8 @@ export interface RecordedRun {
   readonly nowMs: number;
   readonly startSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
-  /** Where its checkpoints are, the latest first; none: this is the first one. */
-  readonly previousSequences: readonly SourceSequence[];
+  /** What `earlierCheckpoints` leaves of those before; none: this is the first one. */
+  readonly earlierCheckpoints: readonly EarlierCheckpoint[];
   readonly statistics: ReplicationStatistics;
   /** The history as it was read at the run's start: a run owns one entry, however often it writes. */
   readonly earlier: readonly ReplicationLogEntry[];
@@ -280,9 +266,7 @@ export function nextLog(run: RecordedRun): ReplicationLog {
   return {
     session_id: run.sessionId,
     source_last_seq: run.throughSequence,
-    ...(run.previousSequences.length === 0
-      ? {}
-      : { previous_last_seqs: boundedPlaces(run.previousSequences) }),
+    ...(run.earlierCheckpoints.length === 0 ? {} : { earlier_checkpoints: run.earlierCheckpoints }),
     replication_id_version: REPLICATION_ID_VERSION,
     ...legacy,
     history: [entry, ...run.earlier].slice(0, HISTORY_LENGTH_MAX),

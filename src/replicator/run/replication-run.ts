@@ -451,7 +451,7 @@ export class ReplicationRun {
     if (this.#pipeline?.hasCopied !== true || log === undefined) {
       return { no_changes: true, ...checkpoints?.sourceLog };
     }
-    const { previous_last_seqs, ...shown } = log;
+    const { earlier_checkpoints, ...shown } = log;
     return shown;
   }
 }
