@@ -45,6 +45,8 @@ export interface BufferedStore {
   readonly clock: Clock;
   /** Awaited before the first read: a place for delays and faults. Most stores have none. */
   readonly beforeSnapshot?: () => Promise<void>;
+  /** Of a store whose reads are synchronous: before a transaction reads its first row, or a page of a range, it gives way to others. */
+  readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
   /** For values; only of a store whose `commit` has copied them by the time it returns. */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;
@@ -170,6 +172,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     options: RangeOptions,
     remembered: boolean,
   ): Promise<Page<KeyValue>> {
+    if (this.#view !== undefined && this.#store.turn?.isOver) await this.#giveWay();
     const view = this.#readable() ?? (await this.#open());
     const begin = isKey(range.begin) ? range.begin : await this.#bound(range.begin, remembered);
     const end = isKey(range.end) ? range.end : await this.#bound(range.end, remembered);
@@ -382,7 +385,14 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
       await this.#opening;
       this.#assertOpen();
     }
+    if (this.#store.turn?.isOver) await this.#giveWay();
     return this.#openNow();
+  }
+
+  /** Lets others have their turn. */
+  async #giveWay(): Promise<void> {
+    await this.#store.turn?.next();
+    this.#assertOpen();
   }
 
   #openNow(): ReadView {

@@ -19,6 +19,7 @@ import { DiskRoom } from "./disk-room.ts";
 import { GIVEN_UP_REASON, isGivenUp, openEnvironment, unavailable } from "./environment.ts";
 import type { LmdbDatabase } from "./layout.ts";
 import { LockKnocks } from "./lock-knocks.ts";
+import { LoopTurn } from "./loop-turn.ts";
 import { LmdbSnapshots } from "./snapshots.ts";
 
 export interface LmdbOptions {
@@ -58,6 +59,7 @@ export class LmdbEngine implements Engine {
   readonly #knocks: LockKnocks;
   readonly #room: DiskRoom;
   readonly #pool = new SlabPool();
+  readonly #turn = new LoopTurn();
   readonly #looks: NodeJS.Timeout;
   #failure: KeyValueError | undefined;
   #onFailed: (failure: KeyValueError) => void = () => {};
@@ -117,6 +119,7 @@ export class LmdbEngine implements Engine {
     return new BufferedTransaction({
       clock: this.#clock,
       pool: this.#pool,
+      turn: this.#turn,
       snapshot: () => this.#snapshot(),
       commit: (request) => {
         if (this.#failure !== undefined) throw this.#failure;

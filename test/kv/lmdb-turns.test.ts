@@ -1,0 +1,46 @@
+/** Reads of LMDB are synchronous. Whoever reads on and on, from promise to promise, lets everybody else have a turn. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { utf8Encode } from "../../src/base/index.ts";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+
+/** Far more than anybody reads in ten milliseconds. */
+const READS_MAX = 100_000;
+
+const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
+const runtime = createSystemRuntime();
+const key = utf8Encode("key");
+const range = { begin: key, end: utf8Encode("kez") };
+let kv: KeyValueStore;
+
+beforeAll(async () => {
+  kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  await kv.transact(async (tx) => tx.set(key, utf8Encode("value")));
+});
+
+afterAll(async () => {
+  await kv.close();
+  rmSync(directory, { recursive: true });
+});
+
+/** Reads until a timer, set before, has had its turn. Returns whether it had. */
+async function isServed(read: () => Promise<unknown>): Promise<boolean> {
+  let isOver = false;
+  const timer = setTimeout(() => {
+    isOver = true;
+  }, 0);
+  for (let count = 0; count < READS_MAX && !isOver; count++) await read();
+  clearTimeout(timer);
+  return isOver;
+}
+
+test("transactions, one after the other", async () => {
+  expect(await isServed(() => kv.read((tx) => tx.get(key)))).toBe(true);
+});
+
+test("the pages of a range in one transaction", async () => {
+  expect(await kv.read((tx) => isServed(() => tx.getRangePage(range)))).toBe(true);
+});
