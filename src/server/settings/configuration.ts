@@ -251,12 +251,21 @@ function placeOf(section: string, key: string): string {
 
 export function readIni(file: string): IniSections {
   try {
-    return parseIni(readFileSync(file, "utf8"));
+    return parseIni(decodeText(readFileSync(file)));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") {
       throw new ConfigError(`config file ${file}: there is no such file`, { cause: error });
     }
     throw new ConfigError(`config file ${file}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** A file of another encoding is refused: a password in it would be another one. */
+function decodeText(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw new Error("the text is not UTF-8", { cause: error });
   }
 }
 

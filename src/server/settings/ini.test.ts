@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { parseIni } from "./ini.ts";
+import { describe, expect, test } from "vitest";
+import { type IniSections, parseIni, withIniValue } from "./ini.ts";
 
 test("sections, values with semicolons, comments and continuations are read as CouchDB reads them", () => {
   const sections = parseIni(
@@ -22,6 +22,58 @@ test("sections, values with semicolons, comments and continuations are read as C
   expect(sections.get("chttpd")?.get("empty")).toBe("");
 });
 
-test("a line that is nothing is named", () => {
-  expect(() => parseIni("[a]\nnonsense")).toThrow("line 2");
+function asObject(sections: IniSections): Record<string, Record<string, string>> {
+  return Object.fromEntries(
+    [...sections].map(([section, pairs]) => [section, Object.fromEntries(pairs)]),
+  );
+}
+
+test("a line that is nothing is named, and what is in it is not told", () => {
+  expect(() => parseIni("[a]\nadmin pa55")).toThrow(
+    /^line 2: expected \[section\] or key = value$/,
+  );
+});
+
+describe("a file whose sections and keys are there twice", () => {
+  const text = [
+    "[log]",
+    "level = info",
+    "; loud",
+    "level = debug,",
+    "  all",
+    "[replicator]",
+    "max_jobs = 10",
+    "",
+    "[log]",
+    "format = json",
+    "[replicator]",
+    "max_jobs = 20 ; later",
+    "",
+  ].join("\n");
+
+  test("says what its last lines say", () => {
+    const sections = parseIni(text);
+    expect(sections.get("log")).toEqual(
+      new Map([
+        ["level", "debug, all"],
+        ["format", "json"],
+      ]),
+    );
+    expect(sections.get("replicator")?.get("max_jobs")).toBe("20");
+  });
+
+  test.each([
+    ["log", "level"],
+    ["log", "format"],
+    ["replicator", "max_jobs"],
+  ])("[%s] %s is set, and is taken out", (section, key) => {
+    const place = { section, key };
+    const without = withIniValue(text, place, undefined);
+    expect(without).toContain("; loud");
+    const left = asObject(parseIni(text));
+    delete left[section]?.[key];
+    expect(asObject(parseIni(without))).toEqual(left);
+    const after = { ...left, [section]: { ...left[section], [key]: "new" } };
+    expect(asObject(parseIni(withIniValue(text, place, "new")))).toEqual(after);
+  });
 });

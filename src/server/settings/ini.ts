@@ -6,65 +6,96 @@
 
 export type IniSections = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Throws an Error that names the line when one is neither section, nor pair, nor comment. */
-export function parseIni(text: string): IniSections {
-  const sections = new Map<string, Map<string, string>>();
-  let section: Map<string, string> | undefined;
-  let lastKey: string | undefined;
-  for (const [index, line] of text.split(/\r?\n/).entries()) {
+/** What a line is, and of which section and key it is a part. */
+type IniLine =
+  | { readonly kind: "nothing" | "malformed" }
+  | { readonly kind: "section"; readonly section: string }
+  /** A pair, or what continues its value. */
+  | {
+      readonly kind: "pair" | "continuation";
+      readonly section: string;
+      readonly key: string;
+      readonly value: string;
+    };
+
+function parseLines(lines: readonly string[]): readonly IniLine[] {
+  let section: string | undefined;
+  let key: string | undefined;
+  return lines.map((line): IniLine => {
     const content = line.replace(/(^|\s);.*$/, "").trimEnd();
-    if (content.trim() === "") continue;
+    if (content.trim() === "") return { kind: "nothing" };
     const header = sectionOf(content);
     if (header !== undefined) {
-      section = sections.get(header) ?? new Map();
-      sections.set(header, section);
-      lastKey = undefined;
-      continue;
+      section = header;
+      key = undefined;
+      return { kind: "section", section };
     }
-    if (/^\s/.test(content) && section !== undefined && lastKey !== undefined) {
-      section.set(lastKey, `${section.get(lastKey)} ${content.trim()}`);
-      continue;
+    if (section !== undefined && key !== undefined && /^\s/.test(content)) {
+      return { kind: "continuation", section, key, value: content.trim() };
     }
     const pair = pairOf(content);
-    if (pair === undefined || section === undefined) {
-      throw new Error(
-        `line ${index + 1}: expected [section] or key = value, found ${content.trim()}`,
-      );
+    if (section === undefined || pair === undefined) return { kind: "malformed" };
+    key = pair.key;
+    return { kind: "pair", section, ...pair };
+  });
+}
+
+/**
+ * Of a key that is there twice, the last pair counts. Throws an Error that names the line when one is neither section, nor pair, nor
+ * comment; not what is in it, since that may be a password.
+ */
+export function parseIni(text: string): IniSections {
+  const sections = new Map<string, Map<string, string>>();
+  for (const [index, line] of parseLines(linesOf(text)).entries()) {
+    if (line.kind === "malformed") {
+      throw new Error(`line ${index + 1}: expected [section] or key = value`);
     }
-    lastKey = pair.key;
-    section.set(pair.key, pair.value);
+    if (!("section" in line)) continue;
+    const pairs = sections.get(line.section) ?? new Map<string, string>();
+    sections.set(line.section, pairs);
+    if (line.kind === "pair") pairs.set(line.key, line.value);
+    if (line.kind === "continuation") {
+      pairs.set(line.key, `${pairs.get(line.key)} ${line.value}`);
+    }
   }
   return sections;
 }
 
-/** The text with one pair set, or taken out; all else, comments too, stays as it is (`config_writer`). */
+/** The text with one pair set, or taken out, however often it is there; all else, comments too, stays as it is (`config_writer`). */
 export function withIniValue(
   text: string,
   { section, key }: { readonly section: string; readonly key: string },
   value: string | undefined,
 ): string {
-  const lines = text.replace(/\s+$/, "").split(/\r?\n/);
+  const lines = linesOf(text.replace(/\s+$/, ""));
+  const parsed = parseLines(lines);
   const written = value === undefined ? [] : [`${key} = ${value}`];
-  const header = lines.findIndex((line) => sectionOf(line) === section);
+  const isOwn = (line: IniLine | undefined): boolean =>
+    (line?.kind === "pair" || line?.kind === "continuation") &&
+    line.section === section &&
+    line.key === key;
+  const last = parsed.findLastIndex((line) => line.kind === "pair" && isOwn(line));
+  if (last >= 0) {
+    const kept = lines.flatMap((line, index) => {
+      if (index === last) return written;
+      return isOwn(parsed[index]) ? [] : [line];
+    });
+    return `${kept.join("\n")}\n`;
+  }
+  if (value === undefined) return text;
+  const header = parsed.findIndex((line) => line.kind === "section" && line.section === section);
   if (header < 0) {
-    if (value === undefined) return text;
     const before = lines.length === 1 && lines[0] === "" ? [] : [...lines, ""];
     return `${[...before, `[${section}]`, ...written].join("\n")}\n`;
   }
-  const next = lines.findIndex((line, index) => index > header && sectionOf(line) !== undefined);
-  const end = next < 0 ? lines.length : next;
-  const own = lines.slice(header + 1, end);
-  const at = own.findIndex((line) => !/^\s*;/.test(line) && pairOf(line)?.key === key);
-  if (at >= 0) {
-    let length = 1;
-    while (/^\s+[^\s;]/.test(own[at + length] ?? "")) length++;
-    own.splice(at, length, ...written);
-  } else {
-    let last = own.length;
-    while (last > 0 && own[last - 1]?.trim() === "") last--;
-    own.splice(last, 0, ...written);
-  }
-  return `${[...lines.slice(0, header + 1), ...own, ...lines.slice(end)].join("\n")}\n`;
+  const next = parsed.findIndex((line, index) => index > header && line.kind === "section");
+  let end = next < 0 ? lines.length : next;
+  while (lines[end - 1]?.trim() === "") end--;
+  return `${lines.toSpliced(end, 0, ...written).join("\n")}\n`;
+}
+
+function linesOf(text: string): string[] {
+  return text.split(/\r?\n/);
 }
 
 function sectionOf(line: string): string | undefined {
