@@ -1,5 +1,5 @@
 /** The work of `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
-import { statSync } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   type BackupSummary,
@@ -9,15 +9,16 @@ import {
   systemClock,
   writeBackup,
 } from "../host/index.ts";
-import { ConfigError, readConfig, VERSION } from "../server/index.ts";
+import { ConfigError, readStorePlace, VERSION } from "../server/index.ts";
 import type { BackupFlags, RestoreFlags } from "./backup-commands.ts";
 import { counted } from "./counted.ts";
+import { WrongUse } from "./wrong-use.ts";
 
 export async function backUp(
   path: string,
   { dataDir, config: configFile }: BackupFlags,
 ): Promise<void> {
-  const { store, dataDirectory } = readConfig(
+  const { store, dataDirectory } = readStorePlace(
     {
       ...(dataDir === undefined ? {} : { dataDirectory: dataDir }),
       ...(configFile === undefined ? {} : { configFile }),
@@ -43,6 +44,9 @@ export async function verifyBackup(file: string): Promise<void> {
 }
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
+  if (dataDir === "") throw new WrongUse("--data-dir: expected a folder, and it is empty");
+  // A mistyped name leaves nothing behind.
+  accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
   const imported = new LmdbImport({
     directory: resolve(dataDir),

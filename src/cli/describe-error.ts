@@ -1,9 +1,12 @@
 /** Errors of commands: in a sentence, for standard error, and as an exit code. */
-import { OperationalError } from "../base/index.ts";
+import { errorCode, OperationalError } from "../base/index.ts";
 import type { RetriedFailure } from "../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../replicator/index.ts";
 import { ConfigError } from "../server/index.ts";
 import { WrongUse } from "./wrong-use.ts";
+
+/** Of keys that seal secrets, which are missing or are none. */
+const KEY_CODES: ReadonlySet<string> = new Set(["CONFIG_INVALID", "SECRETS_KEY_MISSING"]);
 
 /** Prints the error, and sets the exit code: 2 for wrong use and wrong configuration, 1 for everything else. */
 export function reportError(error: unknown): void {
@@ -15,7 +18,8 @@ export function exitCodeOf(error: unknown): 1 | 2 {
   const isUsage =
     error instanceof WrongUse ||
     error instanceof ConfigError ||
-    error instanceof ReplicationInvalidError;
+    error instanceof ReplicationInvalidError ||
+    KEY_CODES.has(errorCode(error) ?? "");
   return isUsage ? 2 : 1;
 }
 

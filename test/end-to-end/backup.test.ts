@@ -146,7 +146,18 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
     expect(await tandem("backup", "verify", damaged)).toMatchObject({ code: 1, text });
     const store = join(folder, "store");
     expect(await tandem("restore", damaged, "--data-dir", store)).toMatchObject({ code: 1, text });
-    expect(existsSync(store) ? readdirSync(store) : []).toEqual([]);
+    expect(existsSync(store)).toBe(false);
+  }
+  const missing = join(folder, "missing");
+  for (const [path, reason] of [
+    [missing, `${missing}: there is no such file or folder`],
+    [folder, `${folder} is a folder`],
+  ] as const) {
+    const text = expect.stringContaining(reason);
+    expect(await tandem("backup", "verify", path)).toMatchObject({ code: 1, text });
+    const into = join(folder, "into", "store");
+    expect(await tandem("restore", path, "--data-dir", into)).toMatchObject({ code: 1, text });
+    expect(existsSync(join(folder, "into"))).toBe(false);
   }
   // A second one does not take the place of the first, nor of the store that is in use.
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });

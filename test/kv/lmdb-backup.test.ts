@@ -1,5 +1,5 @@
 /** The embedded store as rows, and a store of such rows. */
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -7,6 +7,7 @@ import {
   exportLmdbStore,
   LmdbImport,
   openLmdbEngine,
+  writeBackup,
 } from "../../src/host/index.ts";
 import { type KeyValue, KeyValueStore, Versionstamp } from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
@@ -132,5 +133,22 @@ test("an import that is given up leaves nothing", async () => {
     expect(() => exportLmdbStore(directory)).toThrow(
       expect.objectContaining({ details: { reason: `${directory} has no store`, directory } }),
     );
+  });
+});
+
+test("a backup does not take the place of a file that comes while it is written", async () => {
+  await withDirectory(async (directory) => {
+    const path = join(directory, "file");
+    function* pages(): Generator<readonly KeyValue[]> {
+      yield [{ key: bytes("k"), value: bytes("v") }];
+      writeFileSync(path, "precious");
+    }
+    const written = writeBackup(path, { madeAtMs: 0, program: "test", version: 1 }, pages());
+    await expect(written).rejects.toMatchObject({
+      code: "BACKUP_NOT_WRITTEN",
+      details: { reason: `${path} exists` },
+    });
+    expect(readFileSync(path, "utf8")).toBe("precious");
+    expect(readdirSync(directory)).toEqual(["file"]);
   });
 });

@@ -1,6 +1,6 @@
 /** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
@@ -172,6 +172,10 @@ test.skipIf(!canMountMemory)(
     });
   },
 );
+
+test.skipIf(!existsSync("/proc/self"))("a folder that nobody can make is refused", async () => {
+  await expect(openStore("/proc/a/b")).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
+});
 
 async function withMemoryDisk(
   megabytes: number,

@@ -1,6 +1,6 @@
 /** Backups in files: written under another name until they are whole and on the disk, and read block by block. */
 import { randomUUID } from "node:crypto";
-import { existsSync, renameSync, rmSync } from "node:fs";
+import { existsSync, linkSync, rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { OperationalError } from "../../base/index.ts";
@@ -45,11 +45,15 @@ export async function writeBackup(
   try {
     await writeDraft(draft, head, pages);
     const summary = await readBackup(draft, {});
-    renameSync(draft, path);
+    // Unlike a new name for it, a link never takes the place of a file that has come meanwhile.
+    linkSync(draft, path);
+    rmSync(draft);
     saveFolder(dirname(path));
     return summary;
   } catch (error) {
     if (error instanceof OperationalError) throw error;
+    if ((error as NodeJS.ErrnoException).code === "EEXIST")
+      throw notWritten(`${path} exists`, error);
     throw notWritten(reasonOf(error), error);
   } finally {
     rmSync(draft, { force: true });
@@ -79,15 +83,23 @@ async function writeDraft(
   }
 }
 
-/** Reads a backup from beginning to end. Rejects with BACKUP_DAMAGED when it is not whole. */
+/**
+ * Reads a backup from beginning to end. Rejects with BACKUP_DAMAGED when it is not whole, and with the error of the system when it cannot
+ * be opened.
+ */
 export async function readBackup(path: string, visitor: BackupVisitor): Promise<BackupSummary> {
-  const file = await open(path, "r").catch((error: unknown) => {
-    throw new BackupDamagedError(`it cannot be read (${reasonOf(error)})`, { cause: error });
-  });
+  const file = await open(path, "r");
   try {
+    if ((await file.stat()).isDirectory()) throw new NotAFileError(path);
     return await readBlocks(file, visitor);
   } finally {
     await file.close();
+  }
+}
+
+class NotAFileError extends OperationalError {
+  constructor(path: string) {
+    super("BACKUP_NOT_A_FILE", "The backup cannot be read", { reason: `${path} is a folder` });
   }
 }
 

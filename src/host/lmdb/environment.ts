@@ -1,15 +1,6 @@
 /** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
 import { randomUUID } from "node:crypto";
-import {
-  accessSync,
-  constants,
-  copyFileSync,
-  existsSync,
-  linkSync,
-  mkdirSync,
-  rmSync,
-  statfsSync,
-} from "node:fs";
+import { copyFileSync, existsSync, linkSync, mkdirSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
@@ -124,14 +115,23 @@ export function freeBytes(directory: string): number {
   }
 }
 
-export function makeDirectory(directory: string): void {
+/** Makes the folder and those above it that are missing, and puts them on the disk. Returns those that were made, the innermost first. */
+export function makeDirectory(directory: string): readonly string[] {
+  const missing: string[] = [];
+  for (let folder = directory; !existsSync(folder); folder = dirname(folder)) missing.push(folder);
+  // One after the other: where folders cannot be made, as below /proc, Node.js tries all at once for ever.
+  for (const folder of missing.toReversed()) makeIfMissing(folder);
+  const first = missing.at(-1);
+  if (first !== undefined) saveFolders(dirname(first), dirname(directory));
+  return missing;
+}
+
+function makeIfMissing(folder: string): void {
   try {
-    const first = mkdirSync(directory, { recursive: true });
-    if (first !== undefined) saveFolders(dirname(first), dirname(directory));
+    mkdirSync(folder);
   } catch (error) {
-    // On a read-only file system Node.js says that the folder does not exist. Its parent tells the truth.
-    accessSync(dirname(directory), constants.W_OK);
-    throw error;
+    // Another process may have been faster.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 

@@ -1,6 +1,6 @@
 /** Makes a store of rows: it is filled under another name, and takes its place when it is whole and on the disk. */
 import { randomUUID } from "node:crypto";
-import { existsSync, linkSync, renameSync, rmSync } from "node:fs";
+import { existsSync, linkSync, renameSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { open } from "lmdb";
 import { type KeyValue, KeyValueError } from "../../kv/index.ts";
@@ -38,6 +38,8 @@ export interface LmdbImportOptions {
 export class LmdbImport {
   readonly #options: LmdbImportOptions;
   readonly #draft: string;
+  /** Folders that were made for it, the innermost first. */
+  readonly #made: readonly string[];
   readonly #database: LmdbDatabase;
   #closed: Promise<void> | undefined;
 
@@ -48,7 +50,7 @@ export class LmdbImport {
     this.#draft = join(directory, `new-${randomUUID()}`);
     checkPlace(options);
     try {
-      makeDirectory(directory);
+      this.#made = makeDirectory(directory);
       this.#database = openDraft(this.#draft);
     } catch (error) {
       throw unavailable(error, directory);
@@ -97,6 +99,11 @@ export class LmdbImport {
   async close(): Promise<void> {
     await this.#closeDatabase();
     for (const each of [this.#draft, `${this.#draft}-lock`]) rmSync(each, { force: true });
+    try {
+      for (const folder of this.#made) rmdirSync(folder);
+    } catch {
+      // Something is in it: the store, or what somebody else has put there.
+    }
   }
 
   #closeDatabase(): Promise<void> {
