@@ -5,6 +5,7 @@
  * jobs; running jobs write a last checkpoint and go back to the queue; then the store closes.
  */
 import { setMaxListeners } from "node:events";
+import { isIPv6 } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createApi, pausingOf, UuidSource } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
@@ -227,12 +228,17 @@ async function assembleNode(
   };
 }
 
-function urlOf({ bindAddress }: ServerConfig, port: number): string {
-  return `http://${bindAddress}:${port}/`;
+function urlOf(config: ServerConfig, port: number): string {
+  return `http://${hostOf(config)}:${port}/`;
 }
 
-function tlsUrlOf({ bindAddress }: ServerConfig, port: number): string {
-  return `https://${bindAddress}:${port}`;
+function tlsUrlOf(config: ServerConfig, port: number): string {
+  return `https://${hostOf(config)}:${port}`;
+}
+
+/** As a URL has it. */
+function hostOf({ bindAddress }: ServerConfig): string {
+  return isIPv6(bindAddress) ? `[${bindAddress}]` : bindAddress;
 }
 
 /** Ids must not change from start to start, so a port that the system picks is no part of them. */

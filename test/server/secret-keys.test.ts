@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
-import { openServer, readConfig } from "../../src/server/index.ts";
+import { openServer, readConfig, readStorePlace } from "../../src/server/index.ts";
 import { establishKeys, readKeyRecord } from "../../src/server/secrets/key-record.ts";
 import { KEY_BYTES, keyIdOf } from "../../src/server/secrets/key-ring.ts";
 import { makeKeyFile } from "../../src/server/secrets/key-source.ts";
@@ -160,4 +160,13 @@ test("the local configuration has secrets sealed, reads those that are not, and 
     const opening = () =>
       new Configuration({ given: [], localFile, settings: [], seal: other.secrets.ring });
     expect(opening).toThrow(`local.ini: This node lacks the key ${keyIdOf(ONE)}`);
+  }));
+
+test("which store it is can be told without the key that seals a setting", () =>
+  withDirectory(async (directory) => {
+    const options = { dataDirectory: join(directory, "data") };
+    const { configuration } = readConfig(options, { TANDEM_SECRETS_KEY: base64(ONE) });
+    configuration.set("alerts", "secret", "hidden");
+    expect(() => readConfig(options, { TANDEM_SECRETS_KEY: base64(TWO) })).toThrow("lacks the key");
+    expect(readStorePlace(options, {})).toEqual({ ...options, store: "lmdb" });
   }));

@@ -73,7 +73,7 @@ export interface ServerConfig {
   readonly publicUrl: string | undefined;
   /** `name@host`. */
   readonly nodeName: string;
-  /** `[couchdb] uuid`: 32 hex digits, the same for all nodes; undefined: the store keeps one. */
+  /** `[couchdb] uuid`: 32 hex digits, if CouchDB has made it; the same for all nodes; undefined: the store keeps one. */
   readonly serverUuid: string | undefined;
   /** `[tandem] utils_dir`: what is served below `/_utils/`. Not to be set over HTTP: it opens a folder to everybody. */
   readonly utilitiesDirectory: string | undefined;
@@ -96,9 +96,14 @@ export function isLoopback(address: string): boolean {
   return ["127.0.0.1", "::1", "localhost"].includes(address);
 }
 
+const PORT_MAX = 65_535;
+
+/** Each is a Node.js of its own, of a hundred megabytes. */
+const REPLICATION_PROCESSES_MAX = 256;
+
 /** Takes effect at the next start, and only where neither command line nor environment says otherwise. */
 const START_SETTINGS = {
-  port: integerSetting("chttpd", "port", 5984, { min: 0, max: 65_535 }),
+  port: integerSetting("chttpd", "port", 5984, { min: 0, max: PORT_MAX }),
   bindAddress: textSetting("chttpd", "bind_address", "127.0.0.1"),
   store: choiceSetting("tandem", "store", "lmdb", ["lmdb", "memory", "foundationdb"]),
   nodeName: textSetting("tandem", "node_name", undefined),
@@ -153,9 +158,19 @@ export const SETTINGS: readonly Setting<unknown>[] = [
   ...USER_DATABASE_SETTINGS,
 ];
 
-export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {
+/** Which store a node opens that is started so. What is sealed is not looked at, so no key is needed. Throws a ConfigError. */
+export function readStorePlace(
+  options: ServeOptions,
+  given: Environment,
+): Pick<ServerConfig, "store" | "dataDirectory"> {
+  const { store, dataDirectory } = readPlaces(options, withoutEmpty(given));
+  return { store, dataDirectory };
+}
+
+function readPlaces(options: ServeOptions, environment: Environment) {
+  checkOptions(options);
   const configFile = options.configFile ?? environment.TANDEM_CONFIG;
-  const file = configFile === undefined ? new Map() : readIni(configFile);
+  const file: IniSections = configFile === undefined ? new Map() : readIni(configFile);
   const dataDirectory =
     options.dataDirectory ??
     environment.TANDEM_DATA_DIR ??
@@ -163,6 +178,12 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
   checkFolder(resolve(dataDirectory));
   const storeText = options.store ?? environment.TANDEM_STORE;
   const store = START_SETTINGS.store.read(storeText ?? file.get("tandem")?.get("store"));
+  return { configFile, file, dataDirectory, store };
+}
+
+export function readConfig(options: ServeOptions, given: Environment): ServerConfig {
+  const environment = withoutEmpty(given);
+  const { configFile, file, dataDirectory, store } = readPlaces(options, environment);
   const secrets = openKeys(environment, { file, configFile, dataDirectory, store });
   const configuration = new Configuration({
     seal: secrets.ring,
@@ -172,15 +193,13 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
   });
   const replicationProcesses =
     options.replicationProcesses ??
-    integer("TANDEM_REPLICATION_PROCESSES", environment.TANDEM_REPLICATION_PROCESSES, 0) ??
+    integer("TANDEM_REPLICATION_PROCESSES", environment, REPLICATION_PROCESSES_MAX) ??
     0;
   const types = nodeTypes(options.nodeType ?? environment.TANDEM_NODE_TYPE, environment);
   const read = <T>({ section, key, read }: Setting<T>): T => read(configuration.get(section, key));
   const config: ServerConfig = {
     port:
-      options.port ??
-      integer("TANDEM_PORT", environment.TANDEM_PORT, 0) ??
-      read(START_SETTINGS.port),
+      options.port ?? integer("TANDEM_PORT", environment, PORT_MAX) ?? read(START_SETTINGS.port),
     bindAddress:
       options.bindAddress ?? environment.TANDEM_BIND_ADDRESS ?? read(START_SETTINGS.bindAddress),
     tls: readServerTls(configuration),
@@ -247,13 +266,34 @@ function openKeys(
   return { source, ring, lookUp: secretLookup(environment, released) };
 }
 
-function integer(name: string, text: string | undefined, min: number): number | undefined {
-  if (text === undefined) return undefined;
-  const number = Number(text);
-  if (!/^\d+$/.test(text) || number < min) {
-    throw new ConfigError(`${name} = ${text}: expected an integer of at least ${min}`);
+/** Throws a ConfigError for what the command line must not say. */
+function checkOptions({ replicationProcesses = 0, ...texts }: ServeOptions): void {
+  if (replicationProcesses > REPLICATION_PROCESSES_MAX) {
+    throw new ConfigError(
+      `--replication-processes ${replicationProcesses}: expected ${REPLICATION_PROCESSES_MAX} at most`,
+    );
   }
-  return number;
+  const names = { bindAddress: "--bind-address", dataDirectory: "--data-dir" } as const;
+  for (const [option, name] of Object.entries(names)) {
+    if (texts[option as keyof typeof names] !== "") continue;
+    throw new ConfigError(`${name}: expected a value, and it is empty`);
+  }
+}
+
+/** A variable that is there and empty, as files of environments have it, says nothing. A key that is empty is an error. */
+function withoutEmpty(environment: Environment): Environment {
+  const isSaid = ([name, text]: [string, unknown]): boolean =>
+    text !== "" || !name.startsWith("TANDEM_") || name.startsWith("TANDEM_SECRETS_");
+  return Object.fromEntries(Object.entries(environment).filter(isSaid));
+}
+
+function integer(name: string, environment: Environment, max: number): number | undefined {
+  const text = environment[name];
+  if (text === undefined) return undefined;
+  if (!/^\d+$/.test(text) || Number(text) > max) {
+    throw new ConfigError(`${name} = ${text}: expected an integer of 0 to ${max}`);
+  }
+  return Number(text);
 }
 
 function withoutReplication(types: ReadonlySet<NodeType>): ReadonlySet<NodeType> {

@@ -1,0 +1,62 @@
+/** What a node is started with: command line, environment and configuration file. */
+import { writeFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openServer, readConfig } from "../../src/server/index.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
+  addresses?.some(({ address }) => address === "::1"),
+);
+
+test.each([
+  [{ dataDirectory: "" }, {}, "--data-dir: expected a value, and it is empty"],
+  [{ bindAddress: "" }, {}, "--bind-address: expected a value, and it is empty"],
+  [{ replicationProcesses: 257 }, {}, "--replication-processes 257: expected 256 at most"],
+  [{}, { TANDEM_PORT: "65536" }, "TANDEM_PORT = 65536: expected an integer of 0 to 65535"],
+  [{}, { TANDEM_PORT: "5e3" }, "TANDEM_PORT = 5e3: expected an integer of 0 to 65535"],
+  [
+    {},
+    { TANDEM_REPLICATION_PROCESSES: "99999999999999" },
+    "TANDEM_REPLICATION_PROCESSES = 99999999999999: expected an integer of 0 to 256",
+  ],
+])("%j with %j is refused", (options, environment, message) => {
+  const start = () => readConfig({ store: "memory", ...options }, environment);
+  expect(start).toThrow(message);
+});
+
+test("variables that are there and empty say nothing", () => {
+  const empty = {
+    TANDEM_BIND_ADDRESS: "",
+    TANDEM_DATA_DIR: "",
+    TANDEM_PORT: "",
+    TANDEM_CONFIG: "",
+  };
+  const { bindAddress, dataDirectory, port } = readConfig({ store: "memory" }, empty);
+  expect({ bindAddress, dataDirectory, port }).toEqual({
+    bindAddress: "127.0.0.1",
+    dataDirectory: "./data",
+    port: 5984,
+  });
+});
+
+test("a configuration file that is not UTF-8 is refused", async () => {
+  await withDirectory(async (directory) => {
+    const configFile = join(directory, "tandem.ini");
+    writeFileSync(configFile, Buffer.from("[admins]\nadmin = s\xe9cret\n", "latin1"));
+    const start = () => readConfig({ store: "memory", configFile }, {});
+    expect(start).toThrow(`config file ${configFile}: the text is not UTF-8`);
+  });
+});
+
+test.skipIf(!hasIpv6)("a node on an address of IPv6 says so in a URL", async () => {
+  const config = readConfig({ store: "memory", bindAddress: "::1", port: 0 }, {});
+  const server = await openServer(config, { event() {} });
+  try {
+    expect(server.url).toMatch(/^http:\/\/\[::1\]:\d+\/?$/);
+    expect((await fetch(String(server.url))).status).toBe(200);
+  } finally {
+    await server.stop();
+  }
+});
