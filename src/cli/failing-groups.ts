@@ -54,7 +54,9 @@ function wordsOf({ error, reason, example }: GroupView): string {
 }
 
 function commandFor(group: GroupView): string {
-  const host = quoted(printable(group.host ?? "-"));
+  // A host without a port would be the host on any port.
+  const exactly = group.host === null || /:\d+$/.test(group.host) ? group.host : `${group.host}:`;
+  const host = quoted(printable(exactly ?? "-"));
   return `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"} --host ${host}`;
 }
 

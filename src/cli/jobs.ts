@@ -22,7 +22,11 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   ["target", "<host>", "host of the target, or the name of a database of the server"],
   ["owner", "<name>", "who owns the job"],
   ["error", "<class>", "what the last failure of a job that fails was, such as unauthorized"],
-  ["host", "<host>", "where that failure was: HOST, HOST:PORT, or - for none"],
+  [
+    "host",
+    "<host>",
+    "where that failure was: HOST, HOST:PORT, HOST: for the usual port, or - for none",
+  ],
   ["side", "<side>", "where that failure was: source, target, or - for none"],
   ["reason", "<text>", "is part of the words of that failure"],
 ];

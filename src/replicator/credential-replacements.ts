@@ -36,7 +36,7 @@ export interface CredentialReplacement {
 /**
  *   replaced   the job has the new credentials
  *   unmatched  it has others, or there is no such job
- *   refused    a design document of its database does not allow the document
+ *   refused    its document is not there any more as the job knows it
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "refused";
 

@@ -88,11 +88,14 @@ test("an address names a view, whatever the ids in it are", () => {
 });
 
 test("a group of failing jobs is named by error, side and host, also where it has none", () => {
-  expect(filterOf({ class: "dns", side: "target", host: "couch.example:5984" })).toEqual({
-    error: "dns",
-    side: "target",
-    host: "couch.example:5984",
-  });
+  const named = (host: string) => filterOf({ class: "dns", side: "target", host });
+  for (const [host, exactly] of [
+    ["couch.example:5984", "couch.example:5984"],
+    ["couch.example", "couch.example:"],
+    ["[::1]", "[::1]:"],
+  ] as const) {
+    expect(named(host)).toEqual({ error: "dns", side: "target", host: exactly });
+  }
   expect(filterOf({ class: "invalid", side: null, host: null })).toEqual({
     error: "invalid",
     side: "-",

@@ -131,6 +131,8 @@ describe("groups of jobs that fail", () => {
 test.each<[JobFilter, (failing: Failing) => boolean]>([
   [{ host: "EXAMPLE.com" }, ({ host = "" }) => /^example\.com(:5984)?$/.test(host)],
   [{ host: "example.com:5984" }, ({ host }) => host === "example.com:5984"],
+  [{ host: "example.com:" }, ({ host }) => host === "example.com"],
+  [{ host: "[::1]:" }, () => false],
   [{ host: "[::1]" }, ({ host }) => host === "[::1]:5984"],
   [{ host: "-" }, ({ host }) => host === undefined],
   [{ host: "example" }, () => false],

@@ -10,5 +10,10 @@ export function filterOf({
   side,
   host,
 }: Pick<FailingGroup, "class" | "side" | "host">): Query {
-  return { error, side: side ?? NONE, host: host ?? NONE };
+  return { error, side: side ?? NONE, host: host === null ? NONE : exactly(host) };
+}
+
+/** A host without a port would be the host on any port. */
+function exactly(host: string): string {
+  return /:\d+$/.test(host) ? host : `${host}:`;
 }

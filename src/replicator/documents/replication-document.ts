@@ -79,8 +79,8 @@ function outlineBody({ body }: Document): JsonValue {
 }
 
 /**
- * Writes what is another body; false when that was refused, as a design document of the database may. The job is not affected either
- * way.
+ * Writes what is another body, without asking the functions of design documents; false when that was refused. The job is not affected
+ * either way.
  */
 export async function rewrite(
   tx: Transaction,

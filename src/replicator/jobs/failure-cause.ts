@@ -19,7 +19,7 @@ const BAR = "|";
 export interface CauseFilter {
   readonly error?: FailureClass;
   readonly side?: FailureSide | typeof NONE;
-  /** `HOST`, on any port, or `HOST:PORT`; `-` for failures without one. */
+  /** `HOST`, on any port, `HOST:PORT`, or `HOST:` for the scheme's own port; `-` for failures without one. */
   readonly host?: string;
 }
 
@@ -49,15 +49,21 @@ export function matchesCause(
   );
 }
 
-/** Whether the host, with its port, is the one that was named with or without a port. */
+/** Whether the host, with its port, is the one that was named. */
 function isAtHost(named: string, host: string): boolean {
+  if (hasOwnPort(named)) return host === named.slice(0, -1);
   return host === named || (host.startsWith(named) && /^:\d+$/.test(host.slice(named.length)));
 }
 
-/** What the texts of the causes at a host begin with, in order: without a port, and with one. */
+/** What the texts of the causes at a host begin with, in order: with a port, and without one. */
 export function causePrefixes(host: string): readonly string[] {
   const named = listedHost(host);
-  return [`${named}:`, `${named}${BAR}`];
+  return hasOwnPort(named) ? [`${named.slice(0, -1)}${BAR}`] : [`${named}:`, `${named}${BAR}`];
+}
+
+/** An empty port is that of the scheme (RFC 3986), which hosts do not show. */
+function hasOwnPort(named: string): boolean {
+  return named.endsWith(":");
 }
 
 function listedHost(host: string): string {
