@@ -81,13 +81,19 @@ interface Replaced {
   readonly rules: readonly string[];
 }
 
-/** Without the line break at its end. */
+/** Without the line break at its end. A pipe that brought nothing must not pass for a password that is empty. */
 function readPassword(file: string): string {
+  let text: string;
   try {
-    return readFileSync(file === "-" ? process.stdin.fd : file, "utf8").replace(/\r?\n$/, "");
+    text = readFileSync(file === "-" ? process.stdin.fd : file, "utf8");
   } catch (error) {
     throw new WrongUse(`--password-file ${file}: ${(error as Error).message}`);
   }
+  const password = text.replace(/\r?\n$/, "");
+  if (password === "") {
+    throw new WrongUse(`--password-file ${file}: expected the new password, but there is none`);
+  }
+  return password;
 }
 
 function printReplaced(answer: unknown): string {

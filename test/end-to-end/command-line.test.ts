@@ -36,6 +36,8 @@ function tandem(flags: readonly string[], more: Record<string, string> = {}): Pr
     const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
       resolve({ code: child.exitCode ?? -1, output, errors }),
     );
+    // Nobody types anything.
+    child.stdin?.end();
   });
 }
 
@@ -105,6 +107,21 @@ describe("what cannot be done is said in a sentence", () => {
     const ran = await tandem(flags);
     expect(ran.code).toBe(2);
     expect(ran.errors).toContain(sentence);
+  });
+});
+
+test.each([
+  ["-", undefined],
+  ["empty", ""],
+  ["line-break", "\n"],
+])("a password that is not there replaces none: --password-file %s", async (name, text) => {
+  const file = name === "-" ? name : join(folder, name);
+  if (text !== undefined) writeFileSync(file, text);
+  const flags = ["--host", "http://couch.example", "--username", "anna", "--password-file", file];
+  expect(await tandem(["secrets", "replace", ...flags], environment)).toEqual({
+    code: 2,
+    output: "",
+    errors: `tandem: --password-file ${file}: expected the new password, but there is none\n`,
   });
 });
 
