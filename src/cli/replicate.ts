@@ -24,6 +24,8 @@ const FAILURES_SHOWN_MAX = 20;
 const DRAW_INTERVAL_MS = 100;
 /** How often the source is asked how much is still to come. */
 const PENDING_INTERVAL_MS = 2000;
+/** In JSON, of a run that was interrupted. */
+const STOPPED = { ok: false, error: "stopped", reason: "it was interrupted" };
 
 interface ReplicateFlags extends AllFlags {
   readonly createTarget?: boolean;
@@ -68,7 +70,7 @@ export async function replicate(
       stopping.signal,
     );
     const { failures } = failureLog;
-    report(ending.kind === "completed" ? ending.result : {}, failures, flags.json === true);
+    report(ending, failures, flags.json === true);
     if (ending.kind === "stopped" && flags.json !== true) {
       process.stderr.write("stopped: the same command goes on where this one ended\n");
     }
@@ -173,14 +175,17 @@ function readIds(file: string): unknown {
 }
 
 function report(
-  result: Readonly<Record<string, unknown>>,
+  ending: ReplicationEnding,
   failures: readonly DocumentFailure[],
   asJson: boolean,
 ): void {
   if (asJson) {
-    process.stdout.write(`${JSON.stringify({ ok: failures.length === 0, ...result, failures })}\n`);
+    const outcome =
+      ending.kind === "completed" ? { ok: failures.length === 0, ...ending.result } : STOPPED;
+    process.stdout.write(`${JSON.stringify({ ...outcome, failures })}\n`);
     return;
   }
+  const result = ending.kind === "completed" ? ending.result : {};
   if (result.no_changes === true) process.stdout.write("no changes\n");
   const { docs_left_out: leftOutCount = 0 } = (result as ReplicationLog).history?.[0] ?? {};
   if (leftOutCount > 0) process.stdout.write(`${leftOutCount} stayed behind on purpose\n`);

@@ -184,6 +184,24 @@ test("an interrupted copy says how to go on, and goes on", async () => {
   expect((await start("replicate", `${server.url}/films`, target).ended).code).toBe(0);
 });
 
+test("an interrupted copy is no success in JSON", async () => {
+  const released = deferred();
+  proxy.intercept(async (request, forward) => {
+    if (request.path.endsWith("/_bulk_docs")) await released.promise;
+    return forward(request);
+  });
+  const target = `${proxy.url}/films-stopped`;
+  const copy = start("replicate", `${server.url}/films`, target, "--create-target", "--json");
+  await proxy.received(({ path }) => path === "/films-stopped/_bulk_docs");
+  copy.child.kill("SIGINT");
+  const { code, text } = await copy.ended;
+  released.resolve();
+  expect([code, JSON.parse(text)]).toEqual([
+    1,
+    { ok: false, error: "stopped", reason: "it was interrupted", failures: [] },
+  ]);
+});
+
 test("a password is never printed", async () => {
   const source = "http://user:word-4711@127.0.0.1:1/films";
   const { code, text } = await start("replicate", source, `${server.url}/none`).ended;
