@@ -141,7 +141,7 @@ function bodyOf(source: string, target: string, flags: ReplicateFlags): Record<s
     target,
     create_target: flags.createTarget === true,
     continuous: flags.continuous === true,
-    ...(flags.selector === undefined ? {} : { selector: parseJson("--selector", flags.selector) }),
+    ...(flags.selector === undefined ? {} : { selector: parseSelector(flags.selector) }),
     ...(flags.docIds === undefined ? {} : { doc_ids: readIds(flags.docIds) }),
     ...(flags.skipDeleted === true ? { deleted: "skip" } : {}),
     ...bytesMax("documents", flags.maxDocumentBytes),
@@ -155,23 +155,41 @@ function bytesMax(name: string, bytes: number | undefined): Record<string, unkno
   return bytes === undefined ? {} : { [name]: { max_bytes: bytes } };
 }
 
-function parseJson(option: string, text: string): unknown {
+function parseSelector(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new ReplicationInvalidError(`${option} ${text}: expected JSON`);
+    throw new ReplicationInvalidError(`--selector ${text}: expected JSON`);
   }
 }
 
+/** A file without ids is a mistake: the copy of nothing would pass for one that is whole. */
 function readIds(file: string): unknown {
-  let text: string;
+  let ids: unknown;
   try {
-    text = readFileSync(file, "utf8");
+    ids = parseIds(readFileSync(file, "utf8"));
   } catch (error) {
     throw new ReplicationInvalidError(`--doc-ids ${file}: ${(error as Error).message}`);
   }
-  if (text.trimStart().startsWith("[")) return parseJson("--doc-ids", text);
-  return text.split(/\r?\n/).filter((line) => line !== "");
+  if (Array.isArray(ids) && ids.length === 0) {
+    throw new ReplicationInvalidError(
+      `--doc-ids ${file}: expected ids of documents, but there are none`,
+    );
+  }
+  return ids;
+}
+
+/** A JSON array, or one id a line; some editors write a mark of the byte order before the text. */
+function parseIds(text: string): unknown {
+  const unmarked = text.replace(/^\ufeff/, "");
+  if (!unmarked.trimStart().startsWith("[")) {
+    return unmarked.split(/\r?\n/).filter((line) => line !== "");
+  }
+  try {
+    return JSON.parse(unmarked);
+  } catch {
+    throw new Error("expected a JSON array of ids, or one id a line");
+  }
 }
 
 function report(

@@ -1,8 +1,10 @@
 /** `tandem replicate` and `tandem verify`: without a server, with exit codes that mean something. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../support/deferred.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -200,6 +202,39 @@ test("an interrupted copy is no success in JSON", async () => {
     1,
     { ok: false, error: "stopped", reason: "it was interrupted", failures: [] },
   ]);
+});
+
+describe("the ids of the documents to copy come from a file", () => {
+  const file = join(processes.directory(), "ids");
+  const copy = (text: string, target: string) => {
+    writeFileSync(file, text);
+    const ends = [`${server.url}/lettered`, `${server.url}/${target}`, "--create-target"];
+    return start("replicate", ...ends, "--doc-ids", file).ended;
+  };
+  beforeAll(() => load(server, "lettered", ['{"_id":"a"}', '{"_id":"b"}', '{"_id":"c"}']));
+
+  test.each([
+    ["lines", "a\r\nb\n"],
+    ["lines-with-mark", "\ufeffa\nb\n"],
+    ["array", '["a", "b"]'],
+    ["array-with-mark", '\ufeff["a", "b"]'],
+  ])("%s", async (name, text) => {
+    expect((await copy(text, name)).code).toBe(0);
+    const { body } = await server.call("GET", `/${name}/_all_docs`);
+    expect(body.rows.map(({ id }: { id: string }) => id)).toEqual(["a", "b"]);
+  });
+
+  test.each([
+    ["", "expected ids of documents, but there are none"],
+    ["\n\n", "expected ids of documents, but there are none"],
+    ["[]", "expected ids of documents, but there are none"],
+    ['["a", ', "expected a JSON array of ids, or one id a line"],
+  ])("%j is refused", async (text, reason) => {
+    expect(await copy(text, "none")).toEqual({
+      code: 2,
+      text: `tandem: --doc-ids ${file}: ${reason}\n`,
+    });
+  });
 });
 
 test("a password is never printed", async () => {
