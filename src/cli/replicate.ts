@@ -15,12 +15,11 @@ import {
 import { VERSION } from "../server/index.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { counted } from "./counted.ts";
 import { exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
+import { leftBehind } from "./left-behind.ts";
 import { Progress } from "./progress.ts";
 import { openShellRun } from "./shell-run.ts";
 
-const FAILURES_SHOWN_MAX = 20;
 const DRAW_INTERVAL_MS = 100;
 /** How often the source is asked how much is still to come. */
 const PENDING_INTERVAL_MS = 2000;
@@ -207,11 +206,5 @@ function report(
   if (result.no_changes === true) process.stdout.write("no changes\n");
   const { docs_left_out: leftOutCount = 0 } = (result as ReplicationLog).history?.[0] ?? {};
   if (leftOutCount > 0) process.stdout.write(`${leftOutCount} stayed behind on purpose\n`);
-  if (failures.length === 0) return;
-  process.stdout.write(
-    `${counted(failures.length, "revision was", "revisions were")} left behind:\n`,
-  );
-  for (const { id, revision, error, reason } of failures.slice(0, FAILURES_SHOWN_MAX)) {
-    process.stdout.write(`  ${id} ${revision}: ${error}: ${reason}\n`);
-  }
+  process.stdout.write(leftBehind(failures));
 }

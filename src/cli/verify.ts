@@ -25,6 +25,7 @@ import {
 import { type Connections, openConnections } from "./connections.ts";
 import { counted } from "./counted.ts";
 import { reportError, retryReporter } from "./describe-error.ts";
+import { leftBehind } from "./left-behind.ts";
 import { printable } from "./table.ts";
 
 interface VerifyFlags extends AllFlags {
@@ -162,7 +163,8 @@ class Comparer {
         failures,
       },
     );
-    let repairedCount = 0;
+    let triedCount = 0;
+    let failedCount = 0;
     let attachmentCount = 0;
     const observer: ComparisonObserver = {
       difference: (difference) => {
@@ -172,17 +174,19 @@ class Comparer {
       // What is only on the target stays: it may be wanted there.
       lacking: async (documents, repairSignal) => {
         if (!this.#isRepairing) return;
-        await batchCopier.tryOnce(documents, repairSignal);
-        repairedCount += documents.length;
+        const failed = await batchCopier.tryOnce(documents, repairSignal);
+        triedCount += documents.length;
+        failedCount += new Set(failed.map(({ id }) => id)).size;
       },
     };
     let comparison = await compareDatabases(sides.source, sides.target, signal, observer);
     if (this.#isRepairing && attachmentCount > 0) {
       write({ notRepaired: { attachmentCount, reason: SAME_REVISION } });
     }
-    if (repairedCount > 0) {
+    if (triedCount > 0) {
       write({ comparison });
-      write({ repaired: { documentCount: repairedCount, failures: failures.failures } });
+      const documentCount = triedCount - failedCount;
+      write({ repaired: { documentCount, failures: failures.failures } });
       comparison = await compareDatabases(sides.source, sides.target, signal, {
         difference: (difference) => write({ difference }),
       });
@@ -212,6 +216,7 @@ type Finding =
   | { readonly notRepaired: { readonly attachmentCount: number; readonly reason: string } }
   | {
       readonly repaired: {
+        /** Those of which every revision arrived. */
         readonly documentCount: number;
         readonly failures: MemoryRunFailures["failures"];
       };
@@ -247,8 +252,11 @@ function writeText(finding: Finding): void {
       "attachments differ and stay as they are",
     );
     process.stdout.write(`${differing}: ${reason}\n`);
-  } else
-    process.stdout.write(`${counted(finding.repaired.documentCount, "document")} copied again\n`);
+  } else {
+    const { documentCount, failures } = finding.repaired;
+    process.stdout.write(`${counted(documentCount, "document")} copied again\n`);
+    process.stdout.write(leftBehind(failures));
+  }
 }
 
 /** What was compared, and whether it differs. */

@@ -1,0 +1,18 @@
+/** Revisions that did not arrive, for people. */
+import type { DocumentFailure } from "../replicator/index.ts";
+import { counted } from "./counted.ts";
+import { printable } from "./table.ts";
+
+const FAILURES_SHOWN_MAX = 20;
+
+/** How many there are, and the first of them with their reasons; nothing where there are none. */
+export function leftBehind(failures: readonly DocumentFailure[]): string {
+  if (failures.length === 0) return "";
+  const lines = failures
+    .slice(0, FAILURES_SHOWN_MAX)
+    .map(({ id, revision, error, reason }) =>
+      printable(`  ${id} ${revision}: ${error}: ${reason}`),
+    );
+  const head = `${counted(failures.length, "revision was", "revisions were")} left behind:`;
+  return [head, ...lines].map((line) => `${line}\n`).join("");
+}
