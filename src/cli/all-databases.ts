@@ -1,4 +1,5 @@
 /** The databases of a server, for commands with `--all`: patterns choose them, as in rules. */
+import { maskCredentials } from "../protocol/index.ts";
 import {
   listNames,
   matchRule,
@@ -53,6 +54,8 @@ export async function chooseDatabases(
   { databases, except, security = false }: AllFlags,
   signal: AbortSignal,
 ): Promise<ChosenDatabases> {
+  checkServer("SOURCE", source);
+  checkServer("TARGET", target);
   const keepsNames = !target.includes("{");
   const rule = parseRule(
     {
@@ -79,6 +82,13 @@ export async function chooseDatabases(
     (name) => !there.has(name) && matchRule(rule, name).kind === "match",
   );
   return { chosen, onlyAtTarget };
+}
+
+/** Here, because the errors of rules show what they refuse, and a mistyped URL may hold a password. */
+function checkServer(argument: string, url: string): void {
+  const withoutPlaceholders = url.replaceAll(/[{}]/g, "");
+  if (/^https?:\/\/[^/]/i.test(url) && URL.canParse(withoutPlaceholders)) return;
+  throw new WrongUse(`${argument} ${maskCredentials(url)}: expected the http:// URL of a server`);
 }
 
 function nothingMatches(databases: readonly string[], except: readonly string[] = []): Error {

@@ -1,5 +1,6 @@
 /** `tandem budgets`: limits of a cluster's use of a server. */
 import type { Command } from "commander";
+import { maskCredentials } from "../protocol/index.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
@@ -63,7 +64,14 @@ function limitsOf(
   return { [side]: Object.fromEntries(entries) };
 }
 
+/** A password would be in the path, which the error of a connection shows. */
 function pathOf(name: string): string {
+  const shown = maskCredentials(name);
+  if (shown !== name) {
+    throw new WrongUse(
+      `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT], without a password`,
+    );
+  }
   return `/_tandem/budgets/${encodeURIComponent(name)}`;
 }
 

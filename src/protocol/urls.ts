@@ -18,12 +18,24 @@ export function encodeAttachmentName(name: string): string {
   return name.split("/").map(encodeURIComponent).join("/");
 }
 
+/** Of a mistyped URL the slashes may be missing; of other schemes they tell the scheme from a user. */
+const SCHEME = /^\s*(?:(?:[a-z][a-z0-9+.-]*:)?\/\/+|https?:\/*)/i;
+/** What stands before the first colon: a user, or a host. The colons of an IPv6 address are in brackets. */
+const USER_OR_HOST = /^(?:\[[0-9a-f:.]*\]|[^/?#:])*/i;
+const PORT = /^\d*(?:[/?#]|$)/;
+
 /**
  * A URL for people: the password is `*****`, as CouchDB shows it, and so is each value of the query, which may be a token. A text
- * that is no URL is shown without what may be one.
+ * that is no URL may still hold a password: what stands between the first colon, unless that of a port, and the last `@` is taken
+ * for one, because it may have slashes and further `@`.
  */
 export function maskCredentials(url: string): string {
-  return maskQuery(url.replace(/^([a-z0-9+.-]+:\/\/)([^/@:]*):[^/]*@/i, "$1$2:*****@"));
+  const [scheme = ""] = SCHEME.exec(url) ?? [];
+  const [user = ""] = USER_OR_HOST.exec(url.slice(scheme.length)) ?? [];
+  const start = scheme.length + user.length;
+  const end = url.lastIndexOf("@");
+  const holdsPassword = url[start] === ":" && end > start && !PORT.test(url.slice(start + 1));
+  return maskQuery(holdsPassword ? `${url.slice(0, start)}:*****${url.slice(end)}` : url);
 }
 
 /** A URL without user and password, and without the values of its query. */

@@ -110,6 +110,31 @@ describe("what cannot be done is said in a sentence", () => {
   });
 });
 
+describe("a password that is mistyped into another place is not printed", () => {
+  const none = "http://127.0.0.1:1";
+  const budget = ["--read", "requests_per_sec=3", "--server", none];
+  test.each<[string[], string]>([
+    [["jobs", "list", "--server", "u:secret@h"], "--server u:*****@h: expected http://HOST:PORT"],
+    [
+      ["nodes", "list", "--server", "http://u:se/cret@h:1"],
+      "--server http://u:*****@h:1: expected",
+    ],
+    [["move", "--from", "u:secret@h"], "--from u:*****@h: expected http://HOST:PORT"],
+    [["replicate", "--all", none, "http:u:secret@h:1/b"], "TARGET http:u:*****@h:1/b: expected"],
+    [["verify", "--all", "http://u:se/cret@h", none], "SOURCE http://u:*****@h: expected"],
+    [["budgets", "set", "u:secret@h", ...budget], "budget name u:*****@h: expected HOST"],
+    [
+      ["budgets", "set", "http://u:secret@h/", ...budget],
+      "budget name http://u:*****@h/: expected",
+    ],
+  ])("%j", async (flags, sentence) => {
+    const { code, output, errors } = await tandem(flags);
+    expect([code, output]).toEqual([2, ""]);
+    expect(errors).toContain(`tandem: ${sentence}`);
+    expect(errors).not.toContain("cret");
+  });
+});
+
 test.each([
   ["-", undefined],
   ["empty", ""],

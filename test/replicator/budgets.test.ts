@@ -4,6 +4,7 @@ import type { Clock } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Activity, type Fetch, withBudget } from "../../src/http-client/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
+import { parseBudgetName } from "../../src/replicator/budgets/budget.ts";
 import { excused } from "../../src/replicator/endpoints/endpoints.ts";
 import { type Budget, Budgets, parseBudget } from "../../src/replicator/index.ts";
 import type { ReplicationRun } from "../../src/replicator/run/replication-run.ts";
@@ -218,3 +219,24 @@ test.each(["", "http://couch.example", "a b", "host:port", "@host"])(
     await stop();
   },
 );
+
+test.each([
+  ["u:secret@h", '"u:*****@h"'],
+  ["http://u:secret@h/", '"http://u:*****@h/"'],
+  ["u:se/cret@h:1", '"u:*****@h:1"'],
+])("a budget is not named by a password, which its error does not show: %s", (name, shown) => {
+  const sentence = `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`;
+  expect(() => parseBudgetName(name)).toThrow(
+    expect.objectContaining({ details: { reason: sentence } }),
+  );
+});
+
+test.each([
+  ["H", "h"],
+  ["H:1", "h:1"],
+  ["[::1]:1", "[::1]:1"],
+  ["U@H:1", "U@h:1"],
+  ["u@[::1]:1", "u@[::1]:1"],
+])("a budget of %s is kept as %s", (name, stored) => {
+  expect(parseBudgetName(name)).toBe(stored);
+});

@@ -4,6 +4,7 @@
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
 import { endpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
@@ -35,7 +36,8 @@ const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number]
   ["documents_per_sec", "documents", 1],
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
-const NAME = /^(?:[^@/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+/** An account has no colon: what follows one is a password. */
+const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 
 /** The names that budgets for this endpoint may have. Databases of our own have none. */
@@ -49,7 +51,7 @@ export function budgetNames(address: EndpointAddress): readonly string[] {
 export function parseBudgetName(text: string): string {
   if (!NAME.test(text) || text.length > NAME_LENGTH_MAX) {
     throw new BudgetInvalidError(
-      `budget name ${JSON.stringify(text)}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`,
+      `budget name ${JSON.stringify(maskCredentials(text))}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`,
     );
   }
   const at = text.lastIndexOf("@");
