@@ -32,6 +32,24 @@ test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
     { user: "una", password: "env" },
   ],
   [
+    "the environment, for its user in the URL",
+    "http://una@couch.example/",
+    { environment: { TANDEM_USER: "una", TANDEM_PASSWORD: "env" } },
+    { user: "una", password: "env" },
+  ],
+  [
+    "the file, where the environment has another user's password",
+    "http://nora@couch.example/",
+    { environment: { TANDEM_USER: "eve", TANDEM_PASSWORD: "env" }, netrc: () => NETRC },
+    { user: "nora", password: "from-netrc" },
+  ],
+  [
+    "nobody for the user of the URL, where the environment has another one's password",
+    "http://una@couch.example/",
+    { environment: { TANDEM_USER: "eve", TANDEM_PASSWORD: "env" } },
+    { user: "una", password: "" },
+  ],
+  [
     "the file",
     "http://couch.example:5984/",
     { netrc: () => NETRC },

@@ -21,13 +21,18 @@ export interface CredentialSources {
   readonly prompt: ((question: string) => Promise<string>) | undefined;
 }
 
-/** Undefined when nobody names a user. The first source that names one counts; a user without a password is asked for it. */
+/**
+ * Undefined when nobody names a user. The first source that names one counts; a user without a password is asked for it. The password
+ * of the environment is that of its user, or, where it names none, of any.
+ */
 export async function findCredentials(
   { username, password, hostname, host }: URL,
   { environment, netrc, prompt }: CredentialSources,
 ): Promise<Credentials | undefined> {
-  const user = decodeURIComponent(username) || environment.TANDEM_USER;
-  const given = decodeURIComponent(password) || environment.TANDEM_PASSWORD;
+  const { TANDEM_USER: namedUser, TANDEM_PASSWORD: namedPassword } = environment;
+  const user = decodeURIComponent(username) || namedUser;
+  const isNamed = !namedUser || namedUser === user;
+  const given = decodeURIComponent(password) || (isNamed ? namedPassword : undefined);
   if (user && given) return { user, password: given };
   const noted = netrcEntry(netrc() ?? "", hostname);
   if (noted !== undefined && (!user || user === noted.user)) return noted;
