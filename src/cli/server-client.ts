@@ -86,10 +86,27 @@ export class AnswerError extends Error {
   }
 }
 
-/** Throws a WrongUse for what is no address of a server. */
+/** Throws a WrongUse for what is no address of a server: the API is at its root. */
 export function parseServer(url: string, option = "--server"): URL {
-  if (!URL.canParse(url) || !/^https?:/.test(url)) {
-    throw new WrongUse(`${option} ${maskCredentials(url)}: expected http://HOST:PORT`);
+  const named = `${option} ${maskCredentials(url)}`;
+  if (!URL.canParse(url) || !/^https?:/i.test(url)) {
+    throw new WrongUse(`${named}: expected http://HOST:PORT`);
   }
-  return new URL(url);
+  const parsed = new URL(url);
+  const { pathname, search, hash, username, password } = parsed;
+  if (pathname !== "/" || search !== "" || hash !== "") {
+    throw new WrongUse(`${named}: expected http://HOST:PORT, with nothing behind it`);
+  }
+  if (decoded(username) === undefined || decoded(password) === undefined) {
+    throw new WrongUse(`${named}: a percent sign in a user or a password is written %25`);
+  }
+  return parsed;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -35,11 +35,11 @@ export async function followServer(
     },
   });
   try {
-    const { origin } = parseServer(server);
-    const headers = await headersFor(new URL(server));
+    const url = parseServer(server);
+    const headers = await headersFor(url);
     while (!signal.aborted) {
       const position = lastId === undefined ? {} : { "last-event-id": lastId };
-      const asked = { url: origin + path, headers: { ...headers, ...position }, signal };
+      const asked = { url: url.origin + path, headers: { ...headers, ...position }, signal };
       try {
         for await (const text of readFeed(undici.fetch, asked)) parser.feed(text);
       } catch (error) {

@@ -101,6 +101,16 @@ describe("what cannot be done is said in a sentence", () => {
     [["jobs", "lst"], "Did you mean list?"],
     [["serve", "--port", "65536"], "expected 0 to 65535"],
     [["jobs", "list", "--server", "ftp://x"], "--server ftp://x: expected http://HOST:PORT"],
+    [
+      ["nodes", "list", "--server", "http://h/prefix"],
+      "--server http://h/prefix: expected http://HOST:PORT, with nothing behind it",
+    ],
+    [["nodes", "list", "--server", "http://h/?a=b"], "--server http://h/?a=*****: expected"],
+    [
+      ["jobs", "watch", "--server", "http://u:100%@h"],
+      "--server http://u:*****@h: a percent sign in a user or a password is written %25",
+    ],
+    [["move", "--from", "http://50%:p@h"], "--from http://50%:*****@h: a percent sign"],
     [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: there is no such file"],
   ])("wrong use ends with 2: %j", async (flags, sentence) => {
