@@ -3,6 +3,7 @@ import { errorCode, OperationalError } from "../base/index.ts";
 import type { RetriedFailure } from "../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../replicator/index.ts";
 import { ConfigError } from "../server/index.ts";
+import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 /** Of keys that seal secrets, which are missing or are none. */
@@ -10,7 +11,7 @@ const KEY_CODES: ReadonlySet<string> = new Set(["CONFIG_INVALID", "SECRETS_KEY_M
 
 /** Prints the error, and sets the exit code: 2 for wrong use and wrong configuration, 1 for everything else. */
 export function reportError(error: unknown): void {
-  process.stderr.write(`tandem: ${describeError(error)}\n`);
+  process.stderr.write(`tandem: ${printable(describeError(error))}\n`);
   process.exitCode = exitCodeOf(error);
 }
 
@@ -32,7 +33,7 @@ export function retryReporter(): (failure: RetriedFailure) => void {
     if (told.has(key)) return;
     told.add(key);
     const sentence = error === undefined ? `a server answered ${status}` : describeError(error);
-    process.stderr.write(`tandem: ${sentence}; trying again\n`);
+    process.stderr.write(`tandem: ${printable(sentence)}; trying again\n`);
   };
 }
 

@@ -5,6 +5,7 @@ import { maskCredentials } from "../protocol/index.ts";
 import { findCredentials, systemCredentialSources } from "./credentials.ts";
 import { reportError } from "./describe-error.ts";
 import type { Server, ServerFlags, ServerWork } from "./server-command.ts";
+import { printableLines } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 /** A server that says nothing for so long does not answer. */
@@ -18,7 +19,9 @@ export async function workWithServer(
   const undici = openUndiciFetch();
   try {
     const [answer, print] = await work(await openServer(undici, parseServer(url)));
-    process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : print(answer));
+    process.stdout.write(
+      json === true ? `${JSON.stringify(answer)}\n` : printableLines(print(answer)),
+    );
   } catch (error) {
     reportError(error);
   } finally {

@@ -6,6 +6,7 @@ import { type Fetch, readText } from "../http-client/index.ts";
 import { describeError, reportError } from "./describe-error.ts";
 import { answerOf, headersFor, parseServer } from "./server-client.ts";
 import type { ServerFlags } from "./server-command.ts";
+import { printable } from "./table.ts";
 
 /** The server sends a sign of life twice as often. */
 const SILENCE_MS_MAX = 60_000;
@@ -58,7 +59,7 @@ export async function followServer(
 }
 
 function report(sentence: string): void {
-  process.stderr.write(`tandem: ${sentence}\n`);
+  process.stderr.write(`tandem: ${printable(sentence)}\n`);
 }
 
 async function* readFeed(

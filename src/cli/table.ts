@@ -3,6 +3,11 @@ export function printable(text: string): string {
   return text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
 }
 
+/** Lines of a text from others: as `printable`, but for what ends them. */
+export function printableLines(text: string): string {
+  return text.split("\n").map(printable).join("\n");
+}
+
 /** A table for a terminal: columns as wide as their longest cell. */
 export function table(given: readonly (readonly string[])[]): string {
   const rows = given.map((row) => row.map(printable));

@@ -242,7 +242,7 @@ function writeText(finding: Finding): void {
         : counted(differingCount, "differs", "differ");
     process.stdout.write(`${counted(databaseCount, "database")} compared: ${outcome}\n`);
   } else if ("difference" in finding) {
-    process.stdout.write(`  ${describeDifference(finding.difference)}\n`);
+    process.stdout.write(`  ${printable(describeDifference(finding.difference))}\n`);
   } else if ("comparison" in finding) process.stdout.write(describe(finding.comparison));
   else if ("notRepaired" in finding) {
     const { attachmentCount, reason } = finding.notRepaired;

@@ -152,17 +152,19 @@ test("an attachment that differs in a revision that both have is named as not me
 });
 
 test("a repair counts what the target took, and lists what it refused with the reasons", async () => {
-  await load(server, "guarded-source", ['{"_id":"good"}', '{"_id":"bad"}']);
+  await load(server, "guarded-source", ['{"_id":"good"}', '{"_id":"b\\u001bad"}']);
   const refuse =
-    'function (doc) { if (doc._id === "bad") throw {forbidden: "closed \u001b[31m"}; }';
+    'function (doc) { if (doc._id !== "good") throw {forbidden: "closed \u001b[31m"}; }';
   await server.call("PUT", "/guarded");
   await server.call("PUT", "/guarded/_design/guard", { validate_doc_update: refuse });
   const ends = [`${server.url}/guarded-source`, `${server.url}/guarded`];
   const { code, text } = await start("verify", ...ends, "--repair").ended;
   expect(code).toBe(1);
   expect(text).toMatch(
-    /^1 document copied again\n1 revision was left behind:\n {2}bad 1-\w+: forbidden: closed \ufffd\[31m$/m,
+    /^1 document copied again\n1 revision was left behind:\n {2}b\ufffdad 1-\w+: forbidden: closed \ufffd\[31m$/m,
   );
+  expect(text).toMatch(/^ {2}b\ufffdad 1-\w+ is not on the target$/m);
+  expect(text).not.toContain("\u001b");
 });
 
 test("what a run left behind is remembered by the runs after it, until it has arrived", async () => {

@@ -1,0 +1,53 @@
+/** The command `tandem` before servers that are no Tandem, or answer what no Tandem would. */
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
+
+interface Answer {
+  readonly status?: number;
+  readonly type?: string;
+  readonly body: string;
+}
+
+let server: Server;
+let url: string;
+/** Of every request. */
+let answer: Answer;
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(answer.status ?? 200, { "content-type": answer.type ?? "application/json" });
+    response.end(answer.body);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => server.close());
+
+/** What the command prints, and how it ends. */
+function tandem(command: string): Promise<{ code: number; output: string; errors: string }> {
+  const flags = [...command.split(" "), "--server", url];
+  const env = { ...process.env, NETRC: "/none" };
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
+      resolve({ code: child.exitCode ?? -1, output, errors }),
+    );
+  });
+}
+
+test("words of a server do not steer the terminal", async () => {
+  answer = { status: 400, body: '{"error":"bad\\u001b[2J","reason":"no\\u009b31m"}' };
+  expect(await tandem("jobs list")).toEqual({
+    code: 1,
+    output: "",
+    errors: "tandem: 400 bad\ufffd[2J: no\ufffd31m\n",
+  });
+  answer = { body: '"/tmp\\u001b[2J"' };
+  expect((await tandem("config get log file")).output).toBe("/tmp\ufffd[2J\n");
+});
