@@ -27,12 +27,15 @@ export async function followServer(
   process.once("SIGINT", stop).once("SIGTERM", stop);
   const { signal } = stopping;
   let lastId: string | undefined;
+  let hasBegun = false;
   const parser = createParser({
     onEvent: (message) => {
       lastId = message.id ?? lastId;
       // The first message of each connection.
-      if (message.event === "position") report("watching");
-      else process.stdout.write(print(message));
+      if (message.event === "position") {
+        hasBegun = true;
+        report("watching");
+      } else process.stdout.write(print(message));
     },
   });
   try {
@@ -43,8 +46,10 @@ export async function followServer(
       const asked = { url: url.origin + path, headers: { ...headers, ...position }, signal };
       try {
         for await (const text of readFeed(undici.fetch, asked)) parser.feed(text);
+        if (!hasBegun)
+          throw new Error("the server ended the feed before it began: is it a Tandem?");
       } catch (error) {
-        if (lastId === undefined && !signal.aborted) throw error;
+        if (!hasBegun && !signal.aborted) throw error;
         if (!signal.aborted) report(`${describeError(error)}; connecting again`);
       }
       parser.reset();
@@ -70,6 +75,11 @@ async function* readFeed(
   if (response.status !== 200) {
     answerOf(response.status, await readText(response));
     throw new Error(`the server answered ${response.status} instead of a feed`);
+  }
+  const type = response.headers.get("content-type") ?? "";
+  if (!/^text\/event-stream\b/i.test(type)) {
+    response.discard();
+    throw new Error(`the server answered ${type || "nothing"} instead of a feed: is it a Tandem?`);
   }
   const decoder = new TextDecoder();
   for await (const piece of response.body) yield decoder.decode(piece, { stream: true });

@@ -51,3 +51,20 @@ test("words of a server do not steer the terminal", async () => {
   answer = { body: '"/tmp\\u001b[2J"' };
   expect((await tandem("config get log file")).output).toBe("/tmp\ufffd[2J\n");
 });
+
+test.each<[string, Answer, string]>([
+  ["a page", { type: "text/html", body: "<p>" }, "answered text/html instead of a feed"],
+  ["an object", { body: "{}" }, "answered application/json instead of a feed"],
+  [
+    "a feed that ends",
+    { type: "text/event-stream", body: ":\n\n" },
+    "ended the feed before it began",
+  ],
+])("jobs are not watched at a server that answers with %s", async (_, given, sentence) => {
+  answer = given;
+  expect(await tandem("jobs watch")).toEqual({
+    code: 1,
+    output: "",
+    errors: `tandem: the server ${sentence}: is it a Tandem?\n`,
+  });
+});
