@@ -1,6 +1,7 @@
 /** `tandem budgets`: limits of a cluster's use of a server. */
 import type { Command } from "commander";
 import { maskCredentials } from "../protocol/index.ts";
+import { answerWith, printOk } from "./answers.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
@@ -36,16 +37,13 @@ export function addBudgetsCommand(program: Command): void {
     .action((name: string, flags: BudgetFlags) =>
       askServer(flags, async (server) => {
         const budget = { ...limitsOf("read", flags.read), ...limitsOf("write", flags.write) };
-        return [await server.ask("PUT", pathOf(name), budget), () => "done\n"];
+        return [await server.ask("PUT", pathOf(name), budget), printOk];
       }),
     );
   withServer(budgets.command("remove <name>"))
     .description("no limit any longer")
     .action((name: string, flags: ServerFlags) =>
-      askServer(flags, async (server) => [
-        await server.ask("DELETE", pathOf(name)),
-        () => "done\n",
-      ]),
+      askServer(flags, async (server) => [await server.ask("DELETE", pathOf(name)), printOk]),
     );
 }
 
@@ -76,7 +74,9 @@ function pathOf(name: string): string {
 }
 
 function print(answer: unknown): string {
-  const { budgets } = answer as { readonly budgets: readonly BudgetView[] };
+  const { budgets } = answerWith<{ readonly budgets: readonly BudgetView[] }>(answer, {
+    budgets: "array",
+  });
   if (budgets.length === 0) return "there are no budgets\n";
   const rows = budgets.map(({ name, read, write }) => [name, shown(read), shown(write)]);
   return table([["SERVER", "READ", "WRITE"], ...rows]);

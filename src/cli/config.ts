@@ -1,5 +1,6 @@
 /** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
 import type { Command } from "commander";
+import { answerWith, ForeignAnswerError, textAnswer } from "./answers.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 
@@ -13,6 +14,10 @@ interface GroupView {
   readonly usage_sec: number;
   readonly jobs: Readonly<Record<"running" | "pending" | "ended", number>>;
   readonly longest_wait_sec: number;
+}
+
+interface Welcome {
+  readonly vendor: { readonly name?: unknown };
 }
 
 type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -33,7 +38,7 @@ export function addConfigCommands(program: Command): void {
     (section: string, key: string, flags: ConfigFlags) =>
       askServer(flags, async (server) => [
         await server.ask("GET", pathOf(flags, section, key)),
-        (value) => `${value}\n`,
+        (value) => `${textAnswer(value)}\n`,
       ]),
   );
   define("set <section> <key> <value>", "change a setting; it is kept in local.ini").action(
@@ -64,6 +69,8 @@ function addSharesCommand(program: Command): void {
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => {
         const found = await server.ask("GET", pathOf(flagsOf(flags), SHARES));
+        // Nothing says of an empty object that it is a section, so the server has to say what it is.
+        await refuseOtherServers(server);
         return [found, printShares];
       }),
     );
@@ -82,6 +89,12 @@ function addSharesCommand(program: Command): void {
     );
 }
 
+/** Throws a ForeignAnswerError where `/` does not say that a Tandem answers. */
+async function refuseOtherServers(server: Server): Promise<void> {
+  const { vendor } = answerWith<Welcome>(await server.ask("GET", "/"), { vendor: "object" });
+  if (vendor.name !== "Tandem") throw new ForeignAnswerError("the vendor Tandem");
+}
+
 async function readSections(
   server: Server,
   flags: ConfigFlags,
@@ -98,7 +111,7 @@ function pathOf({ node }: ConfigFlags, ...parts: readonly string[]): string {
 }
 
 function print(answer: unknown): string {
-  const parts = Object.entries(answer as Sections).map(([section, settings]) => {
+  const parts = Object.entries(answerWith<Sections>(answer, {})).map(([section, settings]) => {
     const lines = Object.entries(settings).map(([key, value]) => `${key} = ${value}\n`);
     return `[${section}]\n${lines.join("")}`;
   });
@@ -106,13 +119,15 @@ function print(answer: unknown): string {
 }
 
 function printShares(answer: unknown): string {
-  const shares = Object.entries(answer as Readonly<Record<string, string>>);
+  const shares = Object.entries(answerWith<Readonly<Record<string, string>>>(answer, {}));
   if (shares.length === 0) return "every group has 100 shares\n";
   return table([["GROUP", "SHARES"], ...shares]);
 }
 
 function printUsage(answer: unknown): string {
-  const { groups } = answer as { readonly groups: readonly GroupView[] };
+  const { groups } = answerWith<{ readonly groups: readonly GroupView[] }>(answer, {
+    groups: "array",
+  });
   const rows = groups.map(({ name, shares, usage_sec: usage, jobs, longest_wait_sec: wait }) => [
     name,
     ...[shares, `${usage} s`, jobs.running, jobs.pending, jobs.ended, `${wait} s`].map(String),
@@ -121,5 +136,5 @@ function printUsage(answer: unknown): string {
 }
 
 function printFormer(former: unknown): string {
-  return former === "" ? "done\n" : `done; it was ${former}\n`;
+  return textAnswer(former) === "" ? "done\n" : `done; it was ${former}\n`;
 }

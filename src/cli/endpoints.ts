@@ -1,5 +1,6 @@
 /** `tandem endpoints`: the servers that the jobs of a cluster copy from and to. */
 import type { Command } from "commander";
+import { answerWith } from "./answers.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 
@@ -31,7 +32,9 @@ export function addEndpointsCommand(program: Command): void {
 }
 
 function print(answer: unknown): string {
-  const { endpoints } = answer as { readonly endpoints: readonly EndpointView[] };
+  const { endpoints } = answerWith<{ readonly endpoints: readonly EndpointView[] }>(answer, {
+    endpoints: "array",
+  });
   if (endpoints.length === 0) return "no job names another server\n";
   const rows = endpoints.map((endpoint) => [
     endpoint.host,

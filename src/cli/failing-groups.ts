@@ -1,4 +1,5 @@
 /** Groups of jobs that fail, for people. */
+import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { printable, table } from "./table.ts";
 
@@ -27,7 +28,14 @@ const HOST_LENGTH_MAX = 22;
 
 /** A table of 80 columns, the words of a failure of each group, and how a group is steered. */
 export function printFailingGroups(answer: unknown): string {
-  const { groups, total_rows: total, jobs } = answer as GroupsAnswer;
+  const {
+    groups,
+    total_rows: total,
+    jobs,
+  } = answerWith<GroupsAnswer>(answer, {
+    groups: "array",
+    total_rows: "number",
+  });
   const [first] = groups;
   if (first === undefined)
     return total === 0 ? "no job fails\n" : `${counted(total, "group")} in all\n`;

@@ -1,4 +1,5 @@
 /** The server's JSON about jobs, for people. */
+import { answerWith } from "./answers.ts";
 import { printable, table } from "./table.ts";
 
 interface JobView {
@@ -75,9 +76,14 @@ interface FailureView {
   readonly tries: number;
 }
 
+interface FailuresAnswer {
+  readonly failures: readonly FailureView[];
+  readonly total_rows: number;
+}
+
 /** A line for each job; the rest of the width is the endpoints'. */
 export function printJobs(answer: unknown): string {
-  const { jobs, total_rows: total, bookmark } = answer as JobsAnswer;
+  const { jobs, total_rows: total, bookmark } = answerWith<JobsAnswer>(answer, { jobs: "array" });
   const rows = jobs.map((job) => [
     nameOf(job),
     stateOf(job),
@@ -118,7 +124,7 @@ function failureOf({ last_failure: failure, info }: JobView): string {
 }
 
 export function printJob(answer: unknown): string {
-  const job = answer as ShownJob;
+  const job = answerWith<ShownJob>(answer, { id: "string", state: "string", runs: "array" });
   const facts = [
     ["job", nameOf(job)],
     ["replication id", job.id],
@@ -152,8 +158,13 @@ export function printJob(answer: unknown): string {
 }
 
 export function printRuns(answer: unknown): string {
-  const { runs } = answer as Pick<ShownJob, "runs">;
+  const runs = runsOf(answer);
   return runs.length === 0 ? "no run has ended yet\n" : runTable(runs);
+}
+
+/** Of the answer of `/_tandem/jobs/{id}/runs`. */
+export function runsOf(answer: unknown): ShownJob["runs"] {
+  return answerWith<Pick<ShownJob, "runs">>(answer, { runs: "array" }).runs;
 }
 
 function runTable(runs: readonly RunView[]): string {
@@ -185,7 +196,10 @@ function lagOf({ lag_sec: lag }: Pick<JobView, "lag_sec">): string {
 }
 
 export function printFailures(answer: unknown): string {
-  const { failures, total_rows: total } = answer as { failures: FailureView[]; total_rows: number };
+  const { failures, total_rows: total } = answerWith<FailuresAnswer>(answer, {
+    failures: "array",
+    total_rows: "number",
+  });
   if (total === 0) return "nothing was left behind\n";
   const rows = failures.map(({ id, rev, phase, status, reason, tries }) => [
     id,

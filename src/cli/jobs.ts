@@ -1,5 +1,6 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
+import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { printFailingGroups } from "./failing-groups.ts";
 import {
@@ -8,6 +9,7 @@ import {
   printJob,
   printJobs,
   printRuns,
+  runsOf,
   type ShownJob,
 } from "./job-output.ts";
 import { askServer, type Printer, type Server, withServer } from "./server-command.ts";
@@ -94,10 +96,7 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const job = await server.ask("GET", jobPath(id));
         if (flags.json === true) return [job, printJob];
-        const { runs } = (await server.ask(
-          "GET",
-          `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`,
-        )) as Pick<ShownJob, "runs">;
+        const runs = runsOf(await server.ask("GET", `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`));
         return [{ ...(job as ShownJob), runs }, printJob];
       }),
   );
@@ -213,7 +212,7 @@ interface Steered {
 }
 
 function printDone(answer: unknown): string {
-  const { matched, changed, no_changes } = answer as Steered;
+  const { matched, changed, no_changes } = answerWith<Steered>(answer, { ok: "boolean" });
   if (matched !== undefined) return `${counted(matched, "job")} found, ${changed} changed\n`;
   return no_changes === true ? "it was so already\n" : "done\n";
 }

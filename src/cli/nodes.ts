@@ -1,6 +1,7 @@
 /** `tandem nodes`: the processes of a server's cluster that run jobs. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { answerWith, printOk } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
@@ -45,7 +46,7 @@ export function addNodesCommand(program: Command): void {
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, async (server) => [
         await server.ask("POST", `${pathOf(name)}/_undrain`),
-        () => "done\n",
+        printOk,
       ]),
     );
 }
@@ -55,7 +56,7 @@ async function drain(server: Server, asked: string) {
   await server.ask("POST", `${pathOf(asked)}/_drain`);
   const name = asked === "_local" ? await localName(server) : asked;
   for (let told: number | undefined; ; await sleep(LOOK_MS)) {
-    const { nodes } = (await server.ask("GET", "/_tandem/nodes")) as NodesAnswer;
+    const { nodes } = nodesOf(await server.ask("GET", "/_tandem/nodes"));
     const named = nodes.filter((node) => node.id === name || node.name === name);
     const draining = named.filter(({ state, drained }) => state === "draining" && !drained);
     if (draining.length === 0)
@@ -67,7 +68,12 @@ async function drain(server: Server, asked: string) {
 }
 
 async function localName(server: Server): Promise<string> {
-  return ((await server.ask("GET", "/_node/_local")) as { readonly name: string }).name;
+  const answer = await server.ask("GET", "/_node/_local");
+  return answerWith<{ readonly name: string }>(answer, { name: "string" }).name;
+}
+
+function nodesOf(answer: unknown): NodesAnswer {
+  return answerWith(answer, { nodes: "array" });
 }
 
 function pathOf(name: string): string {
@@ -75,7 +81,7 @@ function pathOf(name: string): string {
 }
 
 function printNodes(answer: unknown): string {
-  const { nodes } = answer as NodesAnswer;
+  const { nodes } = nodesOf(answer);
   const rows = nodes.map((node) => [
     node.name,
     node.id ?? "-",

@@ -1,6 +1,7 @@
 /** `tandem rules …`: rules that copy the databases of a server. */
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { printable, table } from "./table.ts";
@@ -45,6 +46,16 @@ interface PlanView {
   readonly replace: PlannedView;
   readonly cancel: PlannedView;
   readonly cannot_copy: PlannedView;
+}
+
+interface OutcomeView {
+  readonly dry_run?: boolean;
+  readonly no_changes?: boolean;
+}
+
+interface RulesAnswer {
+  readonly rules: readonly RuleView[];
+  readonly bookmark: string | null;
 }
 
 const DRY_RUN = ["--dry-run", "say what it would do to jobs, and do nothing"] as const;
@@ -103,10 +114,7 @@ function readRule(file: string): unknown {
 }
 
 function printList(answer: unknown): string {
-  const { rules, bookmark } = answer as {
-    readonly rules: readonly RuleView[];
-    readonly bookmark: string | null;
-  };
+  const { rules, bookmark } = answerWith<RulesAnswer>(answer, { rules: "array" });
   if (rules.length === 0) return "there are no rules\n";
   const rows = rules.map(({ name, source, target, status }) => [
     name,
@@ -124,7 +132,7 @@ function printList(answer: unknown): string {
 }
 
 function printRule(answer: unknown): string {
-  const { name, status, ...rule } = answer as RuleView;
+  const { name, status, ...rule } = answerWith<RuleView>(answer, { status: "object" });
   const states = Object.entries(status.states).filter(([, count]) => count > 0);
   const facts = [
     ["rule", name],
@@ -157,8 +165,8 @@ function errorOf({ last_error: failure }: RuleView["status"]): string {
 }
 
 function printOutcome(answer: unknown): string {
-  if ((answer as { readonly dry_run?: boolean }).dry_run !== true) {
-    const { no_changes } = answer as { readonly no_changes?: boolean };
+  const { dry_run, no_changes } = answerWith<OutcomeView>(answer, { ok: "boolean" });
+  if (dry_run !== true) {
     return no_changes === true ? "it was so already\n" : "done; the jobs follow\n";
   }
   const { databases, create, replace, cancel, cannot_copy } = answer as PlanView;

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { WrongUse } from "./wrong-use.ts";
@@ -97,7 +98,10 @@ function readPassword(file: string): string {
 }
 
 function printReplaced(answer: unknown): string {
-  const { matched, documents, transient, changed, refused, rules } = answer as Replaced;
+  const { matched, documents, transient, changed, refused, rules } = answerWith<Replaced>(answer, {
+    matched: "number",
+    rules: "array",
+  });
   const named =
     rules.length === 0
       ? ""
@@ -109,10 +113,10 @@ function printReplaced(answer: unknown): string {
 
 /** Begins, and waits for the end. */
 async function rotate(server: Server): Promise<Status> {
-  let status = (await server.ask("POST", "/_tandem/secrets/_rotate")) as Status;
+  let status = statusOf(await server.ask("POST", "/_tandem/secrets/_rotate"));
   while (["sealing", "waiting", "checking"].includes(status.rotation.state)) {
     await sleep(POLL_MS);
-    status = (await server.ask("GET", "/_tandem/secrets")) as Status;
+    status = statusOf(await server.ask("GET", "/_tandem/secrets"));
   }
   const { state, error } = status.rotation;
   if (state === "done") return status;
@@ -120,8 +124,12 @@ async function rotate(server: Server): Promise<Status> {
   throw new Error(`the rotation did not end (${error ?? state}): ask for it again, and it goes on`);
 }
 
+function statusOf(answer: unknown): Status {
+  return answerWith(answer, { keys_in_use: "array", keys_here: "array", rotation: "object" });
+}
+
 function printStatus(answer: unknown): string {
-  const { sealing_key, keys_in_use, keys_here, keys_from, rotation } = answer as Status;
+  const { sealing_key, keys_in_use, keys_here, keys_from, rotation } = statusOf(answer);
   const lines = [
     `key that seals:       ${sealing_key}`,
     `keys that are needed: ${keys_in_use.join(", ")}`,

@@ -2,9 +2,10 @@
 import { openUndiciFetch, type UndiciFetch } from "../host/index.ts";
 import { readText } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
+import { answerWith, ForeignAnswerError } from "./answers.ts";
 import { findCredentials, systemCredentialSources } from "./credentials.ts";
 import { reportError } from "./describe-error.ts";
-import type { Server, ServerFlags, ServerWork } from "./server-command.ts";
+import type { Printer, Server, ServerFlags, ServerWork } from "./server-command.ts";
 import { printableLines } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
@@ -19,9 +20,7 @@ export async function workWithServer(
   const undici = openUndiciFetch();
   try {
     const [answer, print] = await work(await openServer(undici, parseServer(url)));
-    process.stdout.write(
-      json === true ? `${JSON.stringify(answer)}\n` : printableLines(print(answer)),
-    );
+    process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : printed(print, answer));
   } catch (error) {
     reportError(error);
   } finally {
@@ -72,10 +71,31 @@ export function answerOf(status: number, text: string): unknown {
     throw new Error(`the server answered ${status} without JSON: is it a Tandem?`);
   }
   if (status < 400) return answer;
-  const { error, reason } = answer as { readonly error?: unknown; readonly reason?: unknown };
+  const { error, reason } = errorOf(status, answer);
   const hint =
     status === 401 ? " (TANDEM_USER and TANDEM_PASSWORD, or ~/.netrc, say who asks)" : "";
   throw new AnswerError(status, `${status} ${error}: ${reason}${hint}`);
+}
+
+function errorOf(
+  status: number,
+  answer: unknown,
+): { readonly error: string; readonly reason: unknown } {
+  try {
+    return answerWith(answer, { error: "string" });
+  } catch {
+    throw new Error(`the server answered ${status} without saying why: is it a Tandem?`);
+  }
+}
+
+/** What is printed is made of the answer alone: where that cannot be, it is the answer that lacks something. */
+function printed(print: Printer, answer: unknown): string {
+  try {
+    return printableLines(print(answer));
+  } catch (error) {
+    if (error instanceof ForeignAnswerError) throw error;
+    throw new ForeignAnswerError("what the command prints", { cause: error });
+  }
 }
 
 /** A server answered with an error. */

@@ -68,3 +68,60 @@ test.each<[string, Answer, string]>([
     errors: `tandem: the server ${sentence}: is it a Tandem?\n`,
   });
 });
+
+const FOREIGN = "tandem: the server does not answer as a Tandem does: expected ";
+
+test.each([
+  ["jobs list"],
+  ["jobs failing"],
+  ["jobs show a"],
+  ["jobs runs a"],
+  ["jobs failures a"],
+  ["jobs pause a"],
+  ["jobs retry-failures --all"],
+  ["nodes list"],
+  ["nodes drain a"],
+  ["nodes drain _local"],
+  ["nodes undrain a"],
+  ["endpoints"],
+  ["config list"],
+  ["config get a b"],
+  ["config set a b c"],
+  ["shares list"],
+  ["shares usage"],
+  ["budgets list"],
+  ["budgets remove a"],
+  ["rules list"],
+  ["rules show a"],
+  ["rules delete a"],
+  ["secrets status"],
+  ["secrets rotate"],
+  ["move --from http://127.0.0.2:1"],
+])("answers that are no Tandem's are named as such: %s", async (command) => {
+  const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
+  for (const body of ["null", "{}"]) {
+    // One setting is a text, and a section or all of them an object.
+    if (command === "config list" && body === "{}") continue;
+    answer = { body };
+    const { code, output, errors } = await tandem(from);
+    expect([code, output, errors.startsWith(FOREIGN)], `${body}: ${errors}`).toEqual([1, "", true]);
+  }
+});
+
+test("so are answers whose rows are none", async () => {
+  answer = { body: '{"jobs":[null]}' };
+  const { code, errors } = await tandem("jobs list");
+  expect([code, errors]).toEqual([1, `${FOREIGN}what the command prints\n`]);
+});
+
+test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
+  "an error without a word is named by its status: %s",
+  async (body) => {
+    answer = { status: 500, body };
+    expect(await tandem("jobs list")).toEqual({
+      code: 1,
+      output: "",
+      errors: "tandem: the server answered 500 without saying why: is it a Tandem?\n",
+    });
+  },
+);

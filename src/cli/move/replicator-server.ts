@@ -1,4 +1,5 @@
 /** One of the two servers of a move: its replication documents, and what it runs. CouchDB 3 and Tandem answer alike here. */
+import { answerWith } from "../answers.ts";
 import { AnswerError } from "../server-client.ts";
 import type { Server } from "../server-command.ts";
 
@@ -37,6 +38,10 @@ interface ScheduledJob {
   readonly doc_id: string | null;
 }
 
+interface ScheduledJobs {
+  readonly jobs: readonly ScheduledJob[];
+}
+
 /** The jobs of a server's scheduler, whatever their documents say. */
 export interface ActiveJobs {
   hasDocument(database: string, id: string): boolean;
@@ -49,6 +54,10 @@ interface Row {
   readonly error?: string;
   readonly value?: { readonly rev: string; readonly deleted?: boolean };
   readonly doc?: Members | null;
+}
+
+interface RowsAnswer {
+  readonly rows: readonly Row[];
 }
 
 export class ReplicatorServer {
@@ -74,7 +83,8 @@ export class ReplicatorServer {
 
   /** `[couchdb] uuid`: part of replication ids. */
   async uuid(): Promise<string> {
-    const { uuid } = (await this.ask("GET", "/")) as { readonly uuid?: unknown };
+    const answer = await this.ask("GET", "/");
+    const { uuid } = answerWith<{ readonly uuid?: unknown }>(answer, {});
     return String(uuid ?? "");
   }
 
@@ -89,7 +99,7 @@ export class ReplicatorServer {
         ...(start === "" ? {} : { start_key: JSON.stringify(start) }),
       });
       const answer = await this.ask("GET", `${pathOf(database)}/_all_docs?${query}`);
-      const { rows } = answer as { readonly rows: readonly Row[] };
+      const { rows } = answerWith<RowsAnswer>(answer, { rows: "array" });
       yield rows.flatMap(storedDocument);
       const last = rows.at(-1)?.key;
       if (last === undefined || rows.length < PAGE_ROWS_MAX) return;
@@ -102,7 +112,7 @@ export class ReplicatorServer {
   async places(database: string, ids: readonly string[]): Promise<readonly Place[]> {
     if (ids.length === 0) return [];
     const answer = await this.ask("POST", `${pathOf(database)}/_all_docs`, { keys: ids });
-    return (answer as { readonly rows: readonly Row[] }).rows.map(({ value }) => {
+    return answerWith<RowsAnswer>(answer, { rows: "array" }).rows.map(({ value }) => {
       if (value === undefined) return { kind: "missing" };
       return value.deleted === true ? { kind: "deleted" } : { kind: "stored", rev: value.rev };
     });
@@ -115,8 +125,8 @@ export class ReplicatorServer {
   ): Promise<ReadonlySet<string>> {
     if (documents.length === 0) return new Set();
     const asked = Object.fromEntries(documents.map(({ id, rev }) => [id, [rev]]));
-    const answer = (await this.ask("POST", `${pathOf(database)}/_revs_diff`, asked)) as Members;
-    return new Set(Object.keys(answer));
+    const answer = await this.ask("POST", `${pathOf(database)}/_revs_diff`, asked);
+    return new Set(Object.keys(answerWith<Members>(answer, {})));
   }
 
   /** Whether the document had one of these revisions. */
@@ -153,7 +163,7 @@ export class ReplicatorServer {
     const replications = new Set<string>();
     for (let skip = 0; ; skip += JOBS_PAGE_ROWS_MAX) {
       const path = `/_scheduler/jobs?limit=${JOBS_PAGE_ROWS_MAX}&skip=${skip}`;
-      const { jobs } = (await this.ask("GET", path)) as { readonly jobs: readonly ScheduledJob[] };
+      const { jobs } = answerWith<ScheduledJobs>(await this.ask("GET", path), { jobs: "array" });
       for (const { id, database, doc_id: documentId } of jobs) {
         if (id !== null) replications.add(id);
         documents.add(JSON.stringify([database, documentId]));
