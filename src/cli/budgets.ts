@@ -37,6 +37,9 @@ export function addBudgetsCommand(program: Command): void {
     .action((name: string, flags: BudgetFlags) =>
       askServer(flags, async (server) => {
         const budget = { ...limitsOf("read", flags.read), ...limitsOf("write", flags.write) };
+        if (Object.keys(budget).length === 0) {
+          throw new WrongUse("budgets set: expected limits, such as --read requests_per_sec=50");
+        }
         return [await server.ask("PUT", pathOf(name), budget), printOk];
       }),
     );

@@ -111,6 +111,7 @@ describe("what cannot be done is said in a sentence", () => {
       "--server http://u:*****@h: a percent sign in a user or a password is written %25",
     ],
     [["move", "--from", "http://50%:p@h"], "--from http://50%:*****@h: a percent sign"],
+    [["budgets", "set", "x"], "budgets set: expected limits, such as --read requests_per_sec=50"],
     [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: there is no such file"],
   ])("wrong use ends with 2: %j", async (flags, sentence) => {
