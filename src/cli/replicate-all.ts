@@ -13,6 +13,7 @@ import { counted } from "./counted.ts";
 import { reportError, retryReporter } from "./describe-error.ts";
 import { Progress } from "./progress.ts";
 import { openShellRun } from "./shell-run.ts";
+import { onStopSignal } from "./stop-signals.ts";
 import { printable } from "./table.ts";
 
 /** Databases that are copied at the same time. */
@@ -44,8 +45,7 @@ export async function replicateAll(
   });
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(new StopRequest());
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
+  onStopSignal(stop);
   try {
     refuseWithAll({ ...flags }, OF_ONE);
     const sides = { source, target };

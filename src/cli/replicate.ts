@@ -19,6 +19,7 @@ import { exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
 import { leftBehind } from "./left-behind.ts";
 import { Progress } from "./progress.ts";
 import { openShellRun } from "./shell-run.ts";
+import { onStopSignal } from "./stop-signals.ts";
 
 const DRAW_INTERVAL_MS = 100;
 /** How often the source is asked how much is still to come. */
@@ -50,8 +51,7 @@ export async function replicate(
   });
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(new StopRequest());
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
+  onStopSignal(stop);
   const failureLog = new MemoryRunFailures();
   try {
     refuseWithoutAll(flags);

@@ -1,4 +1,4 @@
-/** `tandem serve`: a node until SIGTERM or SIGINT. */
+/** `tandem serve`: a node until it is told to stop: by SIGTERM, SIGINT, or SIGHUP. */
 import {
   boundHeap,
   createLogWriter,
@@ -10,6 +10,7 @@ import {
 } from "../host/index.ts";
 import { openServer, readConfig, type ServeOptions, VERSION } from "../server/index.ts";
 import { reportError } from "./describe-error.ts";
+import { onStopSignal } from "./stop-signals.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
 const STOP_MS_MAX = 10_000;
@@ -65,8 +66,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
           (error: unknown) => fail(error),
         );
     };
-    process.once("SIGTERM", stop);
-    process.once("SIGINT", stop);
+    onStopSignal(stop);
     onParentGone(stop);
     if (server.url !== undefined) {
       if (!server.administrators) {

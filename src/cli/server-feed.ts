@@ -6,6 +6,7 @@ import { type Fetch, readText } from "../http-client/index.ts";
 import { describeError, reportError } from "./describe-error.ts";
 import { answerOf, headersFor, parseServer } from "./server-client.ts";
 import type { ServerFlags } from "./server-command.ts";
+import { onStopSignal } from "./stop-signals.ts";
 import { printable } from "./table.ts";
 
 /** The server sends a sign of life twice as often. */
@@ -24,7 +25,7 @@ export async function followServer(
   const undici = openUndiciFetch();
   const stopping = new AbortController();
   const stop = (): void => stopping.abort();
-  process.once("SIGINT", stop).once("SIGTERM", stop);
+  const forgetSignals = onStopSignal(stop);
   const { signal } = stopping;
   let lastId: string | undefined;
   let hasBegun = false;
@@ -58,7 +59,7 @@ export async function followServer(
   } catch (error) {
     reportError(error);
   } finally {
-    process.off("SIGINT", stop).off("SIGTERM", stop);
+    forgetSignals();
     await undici.close();
   }
 }

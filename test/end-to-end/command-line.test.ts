@@ -1,5 +1,6 @@
 /** The command `tandem` as its user meets it: errors in sentences, exit codes, and the commands that steer a server. */
 import { execFile, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -144,6 +145,14 @@ describe("a password that is mistyped into another place is not printed", () => 
     expect(errors).toContain(`tandem: ${sentence}`);
     expect(errors).not.toContain("cret");
   });
+});
+
+test("a node whose terminal is closed gives its jobs back", async () => {
+  const { child, log } = await processes.open();
+  const closed = once(child, "close");
+  child.kill("SIGHUP");
+  expect(await closed).toEqual([0, null]);
+  expect(log()).toContain("jobs.worker-cleared");
 });
 
 test.each([

@@ -202,23 +202,27 @@ test("an interrupted copy says how to go on, and goes on", async () => {
   expect((await start("replicate", `${server.url}/films`, target).ended).code).toBe(0);
 });
 
-test("an interrupted copy is no success in JSON", async () => {
-  const released = deferred();
-  proxy.intercept(async (request, forward) => {
-    if (request.path.endsWith("/_bulk_docs")) await released.promise;
-    return forward(request);
-  });
-  const target = `${proxy.url}/films-stopped`;
-  const copy = start("replicate", `${server.url}/films`, target, "--create-target", "--json");
-  await proxy.received(({ path }) => path === "/films-stopped/_bulk_docs");
-  copy.child.kill("SIGINT");
-  const { code, text } = await copy.ended;
-  released.resolve();
-  expect([code, JSON.parse(text)]).toEqual([
-    1,
-    { ok: false, error: "stopped", reason: "it was interrupted", failures: [] },
-  ]);
-});
+test.each([["SIGINT"], ["SIGTERM"], ["SIGHUP"]] as const)(
+  "a copy that %s interrupts is no success in JSON",
+  async (signal) => {
+    const released = deferred();
+    proxy.intercept(async (request, forward) => {
+      if (request.path.endsWith("/_bulk_docs")) await released.promise;
+      return forward(request);
+    });
+    const name = `films-${signal.toLowerCase()}`;
+    const target = `${proxy.url}/${name}`;
+    const copy = start("replicate", `${server.url}/films`, target, "--create-target", "--json");
+    await proxy.received(({ path }) => path === `/${name}/_bulk_docs`);
+    copy.child.kill(signal);
+    const { code, text } = await copy.ended;
+    released.resolve();
+    expect([code, JSON.parse(text)]).toEqual([
+      1,
+      { ok: false, error: "stopped", reason: "it was interrupted", failures: [] },
+    ]);
+  },
+);
 
 describe("the ids of the documents to copy come from a file", () => {
   const file = join(processes.directory(), "ids");
