@@ -9,6 +9,7 @@ import { collectBetweenTurns } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addBackupCommands } from "./backup-commands.ts";
 import { addBudgetsCommand } from "./budgets.ts";
+import { endWhenUnread } from "./closed-outputs.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addConfigCommands } from "./config.ts";
 import { addEndpointsCommand } from "./endpoints.ts";
@@ -103,6 +104,11 @@ program
     const { verify, verifyAll } = await import("./verify.ts");
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
+
+// A node goes on without whoever read what it said at its start.
+program.hook("preAction", (_, command) => {
+  if (command.name() !== "serve") endWhenUnread();
+});
 
 addJobsCommand(program);
 addNodesCommand(program);

@@ -1,5 +1,5 @@
 /** The command `tandem` as its user meets it: errors in sentences, exit codes, and the commands that steer a server. */
-import { execFile, spawnSync } from "node:child_process";
+import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -145,6 +145,21 @@ describe("a password that is mistyped into another place is not printed", () => 
     expect(errors).toContain(`tandem: ${sentence}`);
     expect(errors).not.toContain("cret");
   });
+});
+
+test.each([
+  ["completion", "zsh"],
+  ["config", "list"],
+])("nothing is said when nobody reads the output: tandem %s %s", async (...flags) => {
+  const child = spawn(process.execPath, [MAIN, ...flags], {
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child.stdout.destroy();
+  const ended = once(child, "exit");
+  let errors = "";
+  for await (const text of child.stderr) errors += text;
+  expect([await ended, errors]).toEqual([[1, null], ""]);
 });
 
 test("a node whose terminal is closed gives its jobs back", async () => {
