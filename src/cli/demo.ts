@@ -55,7 +55,7 @@ async function load(database: string): Promise<number> {
     if (refused !== undefined) throw new Error(`loading ${database}: ${JSON.stringify(refused)}`);
     progress.show(Math.min(start + BULK_ROWS, lines.length), lines.length);
   }
-  progress.end(lines.length);
+  progress.end(lines.length, lines.length);
   return lines.length;
 }
 
@@ -75,7 +75,8 @@ async function replicateTransient(documentCount: number): Promise<void> {
   })();
   const answer = (await answered) as { history: readonly { docs_written: number }[] };
   await watching;
-  progress.end(answer.history[0]?.docs_written ?? 0);
+  const writtenCount = answer.history[0]?.docs_written ?? 0;
+  progress.end(writtenCount, writtenCount);
 }
 
 /** By a `_replicator` document, between two URLs, attachments included. */
@@ -94,7 +95,7 @@ async function replicatePersistent(documentCount: number): Promise<void> {
     };
     const done = await countOf("countries-copy");
     if (job.state === "completed") {
-      progress.end(done);
+      progress.end(done, done);
       return;
     }
     if (job.info?.error !== undefined) throw new Error(job.info.error);

@@ -1,6 +1,13 @@
 /** Progress on a terminal: a bar that is redrawn; without a terminal, plain lines at intervals. */
 
-const BAR_WIDTH = 30;
+/** How a line is laid out on a terminal that is at least so wide; the figures have the rest of it. */
+const LAYOUTS = [
+  { columnsMin: 120, labelWidth: 28, barWidth: 30 },
+  { columnsMin: 60, labelWidth: 0, barWidth: 10 },
+  { columnsMin: 0, labelWidth: 0, barWidth: 0 },
+] as const;
+/** Of a terminal that does not tell its width. */
+const COLUMNS_DEFAULT = 80;
 /** A terminal is redrawn so often; a log gets a line so often. */
 const DRAW_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 2000;
@@ -33,8 +40,8 @@ export class Progress {
     this.#unit = unit;
   }
 
-  /** `total` is 0 while it is not known. */
-  show(done: number, total: number, more: ProgressFigures = {}): void {
+  /** `total` is undefined while it is not known. */
+  show(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const nowMs = Date.now();
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
     if (nowMs - this.#shownAtMs < intervalMs) return;
@@ -52,30 +59,38 @@ export class Progress {
   }
 
   /** The last line, which stays. */
-  end(done: number, more: ProgressFigures = {}): void {
-    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, done, more)}\n`);
-    else this.#output.write(`${this.#figures(done, done, more)}\n`);
+  end(done: number, total: number | undefined, more: ProgressFigures = {}): void {
+    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, total, more)}\n`);
+    else this.#output.write(`${this.#figures(done, total, more)}\n`);
   }
 
-  #bar(done: number, total: number, more: ProgressFigures): string {
-    const filled = total === 0 ? 0 : Math.min(BAR_WIDTH, Math.round((done / total) * BAR_WIDTH));
-    const bar = "█".repeat(filled) + "░".repeat(BAR_WIDTH - filled);
-    return `${this.#label.padEnd(28)} ${bar} ${this.#rate(done, total, more)}`;
+  /** Ends before the last column: a line that is wrapped cannot be drawn again. */
+  #bar(done: number, total: number | undefined, more: ProgressFigures): string {
+    const { columns = COLUMNS_DEFAULT } = this.#output;
+    const { labelWidth, barWidth } =
+      LAYOUTS.find(({ columnsMin }) => columns >= columnsMin) ?? LAYOUTS[0];
+    const filled = total ? Math.min(barWidth, Math.round((done / total) * barWidth)) : 0;
+    const bar = "█".repeat(filled) + "░".repeat(barWidth - filled);
+    const parts = [this.#label.padEnd(labelWidth), bar, this.#rate(done, total, more)];
+    return parts
+      .filter((part) => part !== "")
+      .join(" ")
+      .slice(0, Math.max(0, columns - 1));
   }
 
-  #figures(done: number, total: number, more: ProgressFigures): string {
+  #figures(done: number, total: number | undefined, more: ProgressFigures): string {
     return `${this.#label}: ${this.#rate(done, total, more)}`;
   }
 
   #rate(
     done: number,
-    total: number,
+    total: number | undefined,
     { byteCount, failureCount = 0, isWaiting = false }: ProgressFigures,
   ): string {
     const failed = failureCount > 0 ? [`${failureCount} failed`] : [];
     if (isWaiting) return [`${done} ${this.#unit}`, ...failed, "waiting for changes"].join(", ");
     const seconds = Math.max(0.001, (Date.now() - this.#startedAtMs) / 1000);
-    const pending = Math.max(0, total - done);
+    const pending = Math.max(0, (total ?? done) - done);
     const perSecond = done / seconds;
     const parts = [`${done} ${this.#unit}`];
     if (pending > 0) parts.push(`${pending} pending`);

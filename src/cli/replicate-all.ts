@@ -136,6 +136,6 @@ async function showing(
     await copyAll();
   } finally {
     clearInterval(timer);
-    progress.end(round.doneCount);
+    progress.end(round.doneCount, databases.length);
   }
 }

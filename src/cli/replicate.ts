@@ -103,15 +103,18 @@ async function showing(
   const progress = new Progress("copying", process.stderr);
   const { runtime, activity } = connections;
   let pendingChangeCount: number | undefined;
+  /** As of when the source was asked: what is written since then is part of it. */
+  let total: number | undefined;
   const ended = new AbortController();
   const ask = async (): Promise<void> => {
     while (!ended.signal.aborted) {
       await runtime.clock.sleep(PENDING_INTERVAL_MS, ended.signal).catch(() => {});
       if (ended.signal.aborted || !run.hasBegun) continue;
-      const { throughSequence } = run.progress;
+      const { throughSequence, statistics } = run.progress;
       pendingChangeCount = await source
         .pendingChangeCount(throughSequence, ended.signal)
         .catch(() => undefined);
+      if (pendingChangeCount !== undefined) total = statistics.docsWritten + pendingChangeCount;
     }
   };
   const figures = () => ({
@@ -120,17 +123,20 @@ async function showing(
     isWaiting: flags.continuous === true && pendingChangeCount === 0 && !run.hasWork,
   });
   const timer = setInterval(() => {
-    const { docsWritten } = run.progress.statistics;
-    progress.show(docsWritten, docsWritten + (pendingChangeCount ?? 0), figures());
+    progress.show(run.progress.statistics.docsWritten, total, figures());
   }, DRAW_INTERVAL_MS);
   const asked = ask();
+  let isWhole = false;
   try {
-    return await run.run(signal);
+    const ending = await run.run(signal);
+    isWhole = ending.kind === "completed";
+    return ending;
   } finally {
     clearInterval(timer);
     ended.abort();
     await asked;
-    progress.end(run.progress.statistics.docsWritten, figures());
+    const { docsWritten } = run.progress.statistics;
+    progress.end(docsWritten, isWhole ? docsWritten : total, figures());
   }
 }
 

@@ -60,7 +60,7 @@ export async function copyStoreTo({
       source,
       target,
       quietMs: QUIET_MS,
-      onRows: (rowCount) => progress.show(rowCount, 0),
+      onRows: (rowCount) => progress.show(rowCount, undefined),
     });
     const { rowCount, byteCount } = summary;
     process.stdout.write(
