@@ -1,7 +1,7 @@
 /** The command `tandem` as its user meets it: errors in sentences, exit codes, and the commands that steer a server. */
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -227,6 +227,19 @@ test("shares and budgets are set and listed", async () => {
   expect(await done("endpoints")).toBe("no job names another server\n");
   expect(await done("shares", "usage")).toMatch(/^GROUP\s+SHARES\s+USAGE\s+RUNNING/);
   expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
+});
+
+test("the page of the command line has every command", async () => {
+  const page = readFileSync(new URL("../../docs/command-line.md", import.meta.url), "utf8");
+  const rows = page.split("\n").filter((line) => line.startsWith("| `tandem "));
+  const { output } = await tandem(["completion", "bash"]);
+  const paths = [...output.matchAll(/'tandem (\S+)(?: (\S+))?'\) words=/g)];
+  expect(paths.length).toBeGreaterThan(50);
+  const lacking = paths.filter(([, command, step = ""]) => {
+    const cells = rows.filter((row) => row.includes(`\`tandem ${command}`));
+    return !cells.some((row) => (row.split(" | ")[0] ?? "").split(/[`\s|\\,]+/).includes(step));
+  });
+  expect(lacking.map(([path]) => path)).toEqual([]);
 });
 
 test("the shell completes commands and options", async () => {
