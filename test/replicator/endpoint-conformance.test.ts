@@ -12,7 +12,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
 } from "../../src/replicator/index.ts";
 import { openApi } from "../api/api.fixture.ts";
-import { endpointTests } from "../conformance/endpoint/index.ts";
+import { attachmentsRead, endpointTests, unplaced } from "../conformance/endpoint/index.ts";
 import { deferred } from "../support/deferred.ts";
 
 const COUCHDB_URL = process.env.COUCHDB_URL;
@@ -77,6 +77,14 @@ async function openEndpoint(
 }
 
 describe("a database of our own", () => endpointTests(() => openEndpoint("local")));
+test("a database of our own sends an attachment without a position to a target that has an ancestor, too", async () => {
+  const endpoint = await openEndpoint("local");
+  const signal = new AbortController().signal;
+  await endpoint.create({}, signal);
+  await endpoint.writeDocuments([unplaced("a")], signal);
+  const request = { id: "a", revision: "2-b", ancestors: ["1-a"] };
+  expect(await attachmentsRead(endpoint, request)).toEqual({ hasStubs: false, sent: ["poster"] });
+});
 test("a feed of a database of our own that is given up leaves no watch behind", async () => {
   const waiting = deferred();
   const kept = new Set<unknown>();

@@ -21,6 +21,26 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
   return new TextDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
 }
 
+/** A second revision with an attachment of position 0, as CouchDB stores what came without a position. */
+export function unplaced(id: string): TextDocument {
+  const data = Buffer.from("bytes of a poster").toString("base64");
+  const attachment = `{"content_type":"image/png","revpos":0,"data":"${data}"}`;
+  return plain(id, 2, ["b", "a"], `,"_attachments":{"poster":${attachment}}`);
+}
+
+/** Which attachments are sent with a revision, and whether some are not. */
+export async function attachmentsRead(
+  endpoint: Endpoint,
+  request: Parameters<Endpoint["readRevision"]>[0],
+): Promise<{ hasStubs: boolean; sent: readonly string[] } | undefined> {
+  let read: { hasStubs: boolean; sent: readonly string[] } | undefined;
+  const consume = async ({ hasStubs, outline }: StreamedDocument): Promise<void> => {
+    read = { hasStubs, sent: outline.map(({ name }) => name) };
+  };
+  await endpoint.readRevision(request, consume, FOREVER);
+  return read;
+}
+
 const HASH = "967a00dff5e02add41819138abb3284d";
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
@@ -327,6 +347,15 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       FOREVER,
     );
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
+  });
+
+  test("an attachment without a position goes to a target that has no revision of its document", async () => {
+    const source = await created();
+    await source.writeDocuments([unplaced("a")], FOREVER);
+    expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({
+      hasStubs: false,
+      sent: ["poster"],
+    });
   });
 
   test("a document that cannot be stored keeps no others from being written", async () => {

@@ -96,8 +96,8 @@ export class LocalDocumentReader {
     signal: AbortSignal,
   ): StreamedDocument {
     const { attachments: store } = this.#access.parts;
-    const sent = attachmentsSince(document, ancestors);
-    const following = document.attachments.filter(({ name }) => sent.has(name));
+    const following = sentAttachments(document, ancestors);
+    const sent = new Set(following);
     const outline = following.map(({ name, encodedLength, contentType, encoding }) => ({
       name,
       length: encodedLength,
@@ -109,7 +109,7 @@ export class LocalDocumentReader {
       text: renderStoredDocument(document, {
         revisions: true,
         encodingInfo: true,
-        attachmentForm: ({ name }) => ({ kind: sent.has(name) ? "follows" : "stub" }),
+        attachmentForm: (attachment) => ({ kind: sent.has(attachment) ? "follows" : "stub" }),
       }),
       hasStubs: following.length < document.attachments.length,
       outline,
@@ -121,6 +121,17 @@ export class LocalDocumentReader {
       })(),
     };
   }
+}
+
+/**
+ * The attachments whose bytes go along to a peer that has `ancestors`: those that it lacks, and those of which nobody knows since when they
+ * are there. CouchDB gives position 0 to what came without one.
+ */
+function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
+  const lacking = attachmentsSince(document, ancestors);
+  return document.attachments.filter(
+    ({ name, revisionPosition }) => revisionPosition === 0 || lacking.has(name),
+  );
 }
 
 /** The bytes of attachments in base64. */
