@@ -163,14 +163,20 @@ class AttachmentComparison {
   async #compareOne(request: RevisionRequest, signal: AbortSignal): Promise<number> {
     const { id, revision } = request;
     const [here, there] = await Promise.all([
-      readDigests(this.#source, request, signal),
-      readDigests(this.#target, request, signal),
+      readOutlines(this.#source, request, signal),
+      readOutlines(this.#target, request, signal),
     ]);
-    for (const [name, digest] of here) {
+    for (const [name, outline] of here) {
       const other = there.get(name);
-      if (other === digest) continue;
-      const reason =
-        other === undefined ? "is not on the target" : `is ${digest}, and ${other} on the target`;
+      if (other === undefined) {
+        this.#found({ id, revision, attachment: name, reason: "is not on the target" });
+        continue;
+      }
+      if (other.digest === outline.digest) continue;
+      const isSame =
+        mayBeStoredOtherwise(outline, other) && (await this.#hasSameBytes(request, name, signal));
+      if (isSame) continue;
+      const reason = `is ${outline.digest}, and ${other.digest} on the target`;
       this.#found({ id, revision, attachment: name, reason });
     }
     for (const name of there.keys()) {
@@ -179,25 +185,55 @@ class AttachmentComparison {
     }
     return here.size;
   }
+
+  /** Reads the attachment from both sides, as its readers see it. */
+  async #hasSameBytes(
+    request: RevisionRequest,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const [here, there] = await Promise.all([
+      this.#source.attachmentMd5(request, name, signal),
+      this.#target.attachmentMd5(request, name, signal),
+    ]);
+    return here !== undefined && here === there;
+  }
 }
 
-/** The attachments of a revision, with their digests. */
-async function readDigests(
+/** What a revision says of an attachment. */
+interface AttachmentOutline {
+  /** Of the bytes as they are stored. */
+  readonly digest: string;
+  readonly encoding: string | undefined;
+  /** Of the bytes as readers see them. */
+  readonly length: number | undefined;
+}
+
+/** Whether other digests may be those of the same bytes: a server may compress what came plain. */
+function mayBeStoredOtherwise(here: AttachmentOutline, there: AttachmentOutline): boolean {
+  const isCompressed = here.encoding !== undefined || there.encoding !== undefined;
+  return isCompressed && here.length === there.length;
+}
+
+/** The attachments of a revision, by name. */
+async function readOutlines(
   endpoint: Endpoint,
   request: RevisionRequest,
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, string>> {
-  const digests = new Map<string, string>();
+): Promise<ReadonlyMap<string, AttachmentOutline>> {
+  const outlines = new Map<string, AttachmentOutline>();
   await endpoint.readRevision(
     request,
     async ({ text }) => {
       const document = parseWireDocument(text);
       if (document.revision !== request.revision) return;
-      for (const { name, digest } of document.attachments) digests.set(name, digest ?? "");
+      for (const { name, digest = "", encoding, length } of document.attachments) {
+        outlines.set(name, { digest, encoding, length });
+      }
     },
     signal,
   );
-  return digests;
+  return outlines;
 }
 
 /** `doc 1-967a… flag.png is not on the target`. */

@@ -209,6 +209,16 @@ export interface Endpoint {
     signal: AbortSignal,
   ): Promise<boolean>;
 
+  /**
+   * The MD5 of an attachment's bytes, not compressed, in hexadecimal digits; undefined when there is no such attachment. Its `digest` is of
+   * the bytes as they are stored, so it depends on who compressed them.
+   */
+  attachmentMd5(
+    revision: Pick<RevisionRequest, "id" | "revision">,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined>;
+
   /** The winner of a document, as text; undefined when there is none. For the code of filters. */
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 

@@ -128,6 +128,10 @@ class WatchedEndpoint implements Endpoint {
     return this.#noted("read", this.#inner.readRevision(request, consume, signal));
   }
 
+  attachmentMd5(...args: Parameters<Endpoint["attachmentMd5"]>): Promise<string | undefined> {
+    return this.#noted("read", this.#inner.attachmentMd5(...args));
+  }
+
   readDocument(
     ...args: Parameters<Endpoint["readDocument"]>
   ): ReturnType<Endpoint["readDocument"]> {

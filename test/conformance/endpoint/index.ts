@@ -2,6 +2,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
+  compareDatabases,
   type Endpoint,
   type StreamedDocument,
   TextDocument,
@@ -39,6 +40,28 @@ export async function attachmentsRead(
   };
   await endpoint.readRevision(request, consume, FOREVER);
   return read;
+}
+
+/** Writes the first revision of a document with one attachment, whose bytes are stored compressed or as they are. */
+async function writePoster(
+  endpoint: Endpoint,
+  id: string,
+  { bytes, encoding }: { bytes: Uint8Array; encoding: "gzip" | undefined },
+): Promise<void> {
+  const stored = encoding === undefined ? bytes : gzipSync(bytes);
+  const encoded =
+    encoding === undefined ? "" : `,"encoding":"gzip","encoded_length":${stored.length}`;
+  const outline = { name: "p ü", length: stored.length, contentType: "image/png", encoding };
+  const attachments = `,"_attachments":{"p ü":{"content_type":"image/png","revpos":1,"length":${bytes.length}${encoded},"follows":true}}`;
+  const document: StreamedDocument = {
+    ...plain(id, 1, ["a"], attachments),
+    hasStubs: false,
+    outline: [outline],
+    attachments: (async function* () {
+      yield { ...outline, body: once(stored) };
+    })(),
+  };
+  expect(await endpoint.writeDocument(document, FOREVER)).toEqual({ kind: "written" });
 }
 
 const HASH = "967a00dff5e02add41819138abb3284d";
@@ -264,26 +287,8 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
   test("documents go from one endpoint to the next with their attachments in their texts, unless one is compressed", async () => {
     const [source, target] = [await created(), await created()];
     const bytes = Buffer.from("bytes of a poster");
-    const zipped = gzipSync(bytes);
-    const write = async (id: string, encoding: "gzip" | undefined) => {
-      const stored = encoding === undefined ? bytes : zipped;
-      const encoded =
-        encoding === undefined ? "" : `,"encoding":"gzip","encoded_length":${zipped.length}`;
-      const outline = { name: "p ü", length: stored.length, contentType: "image/png", encoding };
-      const attachments = `,"_attachments":{"p ü":{"content_type":"image/png","revpos":1,"length":${bytes.length}${encoded},"follows":true}}`;
-      const written = await source.writeDocument(
-        {
-          ...plain(id, 1, ["a"], attachments),
-          hasStubs: false,
-          outline: [outline],
-          attachments: (async function* () {
-            yield { ...outline, body: once(stored) };
-          })(),
-        },
-        FOREVER,
-      );
-      expect(written).toEqual({ kind: "written" });
-    };
+    const write = (id: string, encoding: "gzip" | undefined) =>
+      writePoster(source, id, { bytes, encoding });
     await write("a", undefined);
     await write("z", "gzip");
     const requests = ["a", "z"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
@@ -308,6 +313,31 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       revpos: 1,
       data: bytes.toString("base64"),
     });
+  });
+
+  test("databases are the same when their attachments are, whichever side compressed them", async () => {
+    const [source, target] = [await created(), await created()];
+    const plainly = { bytes: Buffer.from("bytes of a poster"), encoding: undefined };
+    const zipped = { ...plainly, encoding: "gzip" } as const;
+    const others = { bytes: Buffer.from("bytes of a coaster"), encoding: "gzip" } as const;
+    const rivals = { bytes: Buffer.from("bytes of a roster"), encoding: "gzip" } as const;
+    await writePoster(source, "source zips", zipped);
+    await writePoster(target, "source zips", plainly);
+    await writePoster(source, "target zips", plainly);
+    await writePoster(target, "target zips", zipped);
+    await writePoster(source, "other bytes", plainly);
+    await writePoster(target, "other bytes", rivals);
+    await writePoster(source, "other length", plainly);
+    await writePoster(target, "other length", others);
+    const differences: unknown[] = [];
+    const { attachmentCount } = await compareDatabases(source, target, FOREVER, {
+      difference: ({ id, attachment }) => differences.push([id, attachment]),
+    });
+    expect(attachmentCount).toBe(4);
+    expect(differences.toSorted()).toEqual([
+      ["other bytes", "p ü"],
+      ["other length", "p ü"],
+    ]);
   });
 
   test("a document goes from one endpoint to the next with its attachments", async () => {

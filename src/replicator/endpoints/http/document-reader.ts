@@ -1,12 +1,13 @@
 /** Reads documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
-import type { JsonValue } from "../../../base/index.ts";
-import { readText } from "../../../http-client/index.ts";
+import type { JsonValue, Runtime } from "../../../base/index.ts";
+import { type FetchResponse, readText } from "../../../http-client/index.ts";
 import {
   encodeAttachmentName,
   encodeDocumentId,
   type MultipartParser,
   type WireAttachment,
 } from "../../../protocol/index.ts";
+import { attachmentMd5 } from "../attachment-md5.ts";
 import {
   type BulkReadResult,
   EndpointError,
@@ -23,13 +24,18 @@ import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
 
-export class HttpDocumentReader {
-  readonly #requests: HttpRequests;
-  readonly #parseMultipart: MultipartParser;
+export interface HttpDocumentReaderParts {
+  readonly runtime: Runtime;
+  readonly parseMultipart: MultipartParser;
+}
 
-  constructor(requests: HttpRequests, parseMultipart: MultipartParser) {
+export class HttpDocumentReader {
+  readonly #parts: HttpDocumentReaderParts;
+  readonly #requests: HttpRequests;
+
+  constructor(parts: HttpDocumentReaderParts, requests: HttpRequests) {
+    this.#parts = parts;
     this.#requests = requests;
-    this.#parseMultipart = parseMultipart;
   }
 
   async readRevisions(
@@ -96,7 +102,7 @@ export class HttpDocumentReader {
     return readOpenRevisions(
       {
         response,
-        parseMultipart: this.#parseMultipart,
+        parseMultipart: this.#parts.parseMultipart,
         readAttachment: (document, attachment) =>
           this.#readAttachment(request.id, document, attachment, signal),
       },
@@ -107,6 +113,24 @@ export class HttpDocumentReader {
     );
   }
 
+  async attachmentMd5(
+    { id, revision }: Pick<RevisionRequest, "id" | "revision">,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { runtime } = this.#parts;
+    let response: FetchResponse;
+    try {
+      response = await this.#attachment(id, revision, name, signal);
+    } catch (error) {
+      if (error instanceof EndpointError && error.answer?.status === 404) return undefined;
+      throw error;
+    }
+    const isCompressed = response.headers.get("content-encoding") === "gzip";
+    const { body } = response;
+    return attachmentMd5(runtime, isCompressed ? runtime.compression.gunzip(body) : body);
+  }
+
   /** For servers that answer `open_revs` without the attachments' bytes: one request for each. */
   async *#readAttachment(
     id: string,
@@ -114,16 +138,20 @@ export class HttpDocumentReader {
     { name }: WireAttachment,
     signal: AbortSignal,
   ): AsyncIterable<Uint8Array> {
+    yield* (await this.#attachment(id, revision, name, signal)).body;
+  }
+
+  /** Nobody asks for it compressed; a server may send it so all the same. */
+  async #attachment(
+    id: string,
+    revision: string,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<FetchResponse> {
     const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${revision}`;
     const response = await this.#requests.send("GET", path, { headers: { accept: "*/*" }, signal });
-    if (response.status !== 200) {
-      throw this.#requests.unexpected(
-        "attachment_read_failed",
-        path,
-        response,
-        await readText(response),
-      );
-    }
-    yield* response.body;
+    if (response.status === 200) return response;
+    const text = await readText(response);
+    throw this.#requests.unexpected("attachment_read_failed", path, response, text);
   }
 }

@@ -83,7 +83,7 @@ export class HttpEndpoint implements Endpoint {
     this.#requests = new HttpRequests(parts, address, options);
     this.shownUrl = this.#requests.shownUrl;
     this.#spending = parts.spending;
-    this.#reader = new HttpDocumentReader(this.#requests, parts.parseMultipart);
+    this.#reader = new HttpDocumentReader(parts, this.#requests);
     this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime.random);
     this.#feedTimeoutMs = feedTimeoutMs(options.connectionTimeoutMs, parts.stallTimeoutMs);
   }
@@ -179,6 +179,14 @@ export class HttpEndpoint implements Endpoint {
   ): Promise<boolean> {
     await this.#spending?.read.spend("documents", 1, signal);
     return this.#reader.readRevision(request, consume, signal);
+  }
+
+  attachmentMd5(
+    revision: Pick<RevisionRequest, "id" | "revision">,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    return this.#reader.attachmentMd5(revision, name, signal);
   }
 
   async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {

@@ -11,6 +11,7 @@ import {
   type WireDocument,
   writeWireDocument,
 } from "../../../protocol/index.ts";
+import { attachmentMd5 } from "../attachment-md5.ts";
 import type {
   AttachmentStream,
   BulkReadResult,
@@ -87,6 +88,21 @@ export class LocalDocumentReader {
       await consume(this.#streamed(database, document, ancestors, signal));
     }
     return documents.length > 0;
+  }
+
+  async attachmentMd5(
+    { id, revision }: Pick<RevisionRequest, "id" | "revision">,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { runtime, attachments: store } = this.#access.parts;
+    const { database, documents } = await this.#access.read(async (tx, opened) => ({
+      database: opened,
+      documents: await opened.readRevision(tx, id, revision),
+    }));
+    const attachment = documents[0]?.attachments.find((one) => one.name === name);
+    if (attachment === undefined) return undefined;
+    return attachmentMd5(runtime, store.read(database, attachment, { decoded: true }, signal));
   }
 
   #streamed(

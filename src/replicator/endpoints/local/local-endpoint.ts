@@ -110,6 +110,14 @@ export class LocalEndpoint implements Endpoint {
     return this.#reader.readRevision(request, consume, signal);
   }
 
+  attachmentMd5(
+    revision: Pick<RevisionRequest, "id" | "revision">,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    return this.#reader.attachmentMd5(revision, name, signal);
+  }
+
   async readDocument(id: string): Promise<string | undefined> {
     const document = await this.#access.read((tx, database) => database.read(tx, id));
     if (document === undefined || document.deleted) return undefined;

@@ -1,0 +1,16 @@
+/** The digest of an attachment that is read and not kept. */
+import { hexEncode, type Runtime, Turns } from "../../base/index.ts";
+
+/** As lower-case hexadecimal digits. */
+export async function attachmentMd5(
+  { clock, digests }: Pick<Runtime, "clock" | "digests">,
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<string> {
+  const turns = new Turns(clock);
+  const md5 = digests.createMd5();
+  for await (const chunk of chunks) {
+    md5.update(chunk);
+    if (turns.areDue) await turns.give();
+  }
+  return hexEncode(md5.digest());
+}
