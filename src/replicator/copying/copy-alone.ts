@@ -23,7 +23,7 @@ import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
 import type { Blame } from "./copy-blame.ts";
-import { isOmitted } from "./omitted.ts";
+import { isOmitted, wireOf } from "./omitted.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
@@ -43,10 +43,10 @@ const MISSING_STUB = {
   reason: "the target lacks an attachment that the source does not send",
 };
 
-/** What came of reading a document once. `plain`: what of it is to be written in bulk. */
+/** What came of reading a document once. `plain`: what of it is to be written in bulk. `doubtful-stub`: it was not written. */
 type Attempt =
   | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
-  | { readonly kind: "missing" | "missing-stub" }
+  | { readonly kind: "missing" | "missing-stub" | "doubtful-stub" }
   | { readonly kind: "failed"; readonly side: "source" | "target"; readonly error: unknown };
 
 export interface CopierParts {
@@ -111,7 +111,8 @@ export class LoneCopier {
       const isOver =
         attempt.kind === "failed"
           ? await this.#afterFailure(journey, attempt, signal)
-          : await this.#afterMissing(journey, attempt.kind, signal);
+          : attempt.kind !== "doubtful-stub" &&
+            (await this.#afterMissing(journey, attempt.kind, signal));
       if (isOver) return;
       // Neither side can be trusted about what the target has: send everything.
       const all = { ...journey, request: { ...request, ancestors: [] } };
@@ -219,6 +220,7 @@ export class LoneCopier {
     const plain: PlainDocument[] = [];
     let plainLength = 0;
     let missingStub = false;
+    let doubtfulStub = false;
     let leftOutCount = 0;
     let side: "source" | "target" = "source";
     try {
@@ -235,12 +237,17 @@ export class LoneCopier {
             plainLength += document.text.length;
             return;
           }
+          if (journey.request.ancestors.length > 0 && hasDoubtfulStub(document)) {
+            doubtfulStub = true;
+            return;
+          }
           side = "target";
           if (!(await this.#writeAlone(document, journey, signal))) missingStub = true;
           side = "source";
         },
         signal,
       );
+      if (doubtfulStub) return { kind: "doubtful-stub" };
       if (missingStub) return { kind: "missing-stub" };
       if (!found) return { kind: "missing" };
       sourceBlame.succeeded(1);
@@ -302,6 +309,19 @@ function isLast({ answeredCount, answeredMax }: Journey): boolean {
 /** Whether a document can travel in bulk: it has no attachments, and is not refused with others. */
 function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
   return outline.length === 0 && !hasStubs && !isDesignDocument(id);
+}
+
+/**
+ * Whether it has an attachment that does not follow and of which nobody knows since when it is there: its bytes may be others than those of
+ * the ancestor. CouchDB gives position 0 to what came without one; as a target it takes the ancestor's attachment of that name and position
+ * for a stub, whatever the digest says.
+ */
+function hasDoubtfulStub(document: StreamedDocument): boolean {
+  if (!document.hasStubs) return false;
+  const attachments = wireOf(document)?.attachments ?? [];
+  return attachments.some(
+    ({ content, revisionPosition = 0 }) => content.kind === "stub" && revisionPosition === 0,
+  );
 }
 
 export function isDesignDocument(id: string): boolean {

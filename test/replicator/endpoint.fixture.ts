@@ -1,0 +1,75 @@
+/** Endpoints of databases of our own, in the store or behind our API, and of a CouchDB's. */
+import { randomBytes } from "node:crypto";
+import { afterEach } from "vitest";
+import { openNodeServer } from "../../src/host/http/node-server.ts";
+import { openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
+import { type KeyValueStore, Subspace } from "../../src/kv/index.ts";
+import {
+  Budgets,
+  type Endpoint,
+  Endpoints,
+  REPLICATION_OPTIONS_DEFAULT,
+  REPLICATOR_CONFIG_DEFAULT,
+} from "../../src/replicator/index.ts";
+import { openApi } from "../api/api.fixture.ts";
+
+/** Of the CouchDB that is there, with its administrator. */
+export const COUCHDB_URL = process.env.COUCHDB_URL;
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** A database of this name, in our store or behind the URL. `onStore` is given the store. */
+export async function openEndpoint(
+  place: "local" | "own API" | "CouchDB",
+  onStore: (kv: KeyValueStore) => Promise<void> = async () => {},
+): Promise<Endpoint> {
+  const { api, parts } = await openApi();
+  await onStore(parts.kv);
+  const { runtime, kv, databases, attachments, functions } = parts;
+  const http = openUndiciFetch();
+  closing.push(() => http.close());
+  const budgets = new Budgets({ runtime, kv, subspace: Subspace.fromTuple([2]) });
+  const endpoints = new Endpoints({
+    runtime,
+    kv,
+    databases,
+    attachments,
+    functions,
+    resolveUser: async (userName) => ({ userName, roles: ["_admin"], isAdmin: true }),
+    documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
+    serverUrl: "http://127.0.0.1:5984/",
+    fetch: http.fetch,
+    parseMultipart,
+    userAgent: "Tandem",
+    lookUpSecret: (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
+    spendingFor: (address) => budgets.spendingFor(address),
+    config: REPLICATOR_CONFIG_DEFAULT,
+  });
+  const name = `conformance-${randomBytes(6).toString("hex")}`;
+  const open = (url: string, basic?: { username: string; password: string }): Endpoint => {
+    const address = { kind: "http", url: `${url}/${name}/`, headers: {}, ...(basic && { basic }) };
+    return endpoints.open({ ...address, kind: "http" }, REPLICATION_OPTIONS_DEFAULT, {
+      userName: null,
+    });
+  };
+  if (place === "local") {
+    return endpoints.open({ kind: "local", database: name }, REPLICATION_OPTIONS_DEFAULT, {
+      userName: null,
+    });
+  }
+  if (place === "CouchDB") {
+    const { origin, username, password } = new URL(COUCHDB_URL as string);
+    const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+    closing.push(() =>
+      fetch(`${origin}/${name}`, { method: "DELETE", headers: { authorization } }),
+    );
+    return open(origin, { username, password });
+  }
+  const options = { port: 0, bindAddress: "127.0.0.1", api, trace: runtime.trace };
+  const server = await openNodeServer(options);
+  closing.push(() => server.close());
+  return open(`http://127.0.0.1:${server.port}`);
+}

@@ -1,0 +1,86 @@
+/** Attachments that a source leaves out because the target should have them. */
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import {
+  BatchCopier,
+  type Endpoint,
+  MemoryRunFailures,
+  REPLICATION_OPTIONS_DEFAULT,
+  REPLICATOR_CONFIG_DEFAULT,
+  type StreamedDocument,
+  TextDocument,
+} from "../../src/replicator/index.ts";
+import { openEndpoint } from "./endpoint.fixture.ts";
+
+const FOREVER = new AbortController().signal;
+
+/** A revision with two attachments: `placed`, of position 1, and `poster`. */
+function film(hashes: readonly string[], poster: string, position: number): TextDocument {
+  const attachment = (bytes: string, revpos: number) => ({
+    content_type: "image/png",
+    revpos,
+    data: Buffer.from(bytes).toString("base64"),
+  });
+  const document = {
+    _id: "film",
+    _rev: `${hashes.length}-${hashes[0]}`,
+    _revisions: { start: hashes.length, ids: hashes },
+    _attachments: { placed: attachment("the same", 1), poster: attachment(poster, position) },
+  };
+  return new TextDocument("film", JSON.stringify(document));
+}
+
+/** Copies the second revision of `film` to a target that has the first; which attachments were sent. */
+async function sentWithSecond(place: "local" | "own API", position: number): Promise<string[][]> {
+  const [source, target] = [await openEndpoint(place), await openEndpoint("local")];
+  for (const endpoint of [source, target]) {
+    await endpoint.create({}, FOREVER);
+    await endpoint.writeDocuments([film(["a"], "first", Math.min(position, 1))], FOREVER);
+  }
+  await source.writeDocuments([film(["b", "a"], "second", position)], FOREVER);
+  const sent: string[][] = [];
+  const watched = watchWrites(target, ({ outline }) => sent.push(outline.map(({ name }) => name)));
+  const failures = new MemoryRunFailures();
+  const copier = new BatchCopier(
+    {
+      runtime: createSystemRuntime(),
+      source,
+      target: watched,
+      options: REPLICATION_OPTIONS_DEFAULT,
+      copyLimits: REPLICATOR_CONFIG_DEFAULT.copyLimits,
+    },
+    { count: () => {}, failures },
+  );
+  await copier.copy([{ id: "film", revisions: ["2-b"] }], FOREVER);
+  expect(failures.failures).toEqual([]);
+  return sent;
+}
+
+function watchWrites(target: Endpoint, onWrite: (document: StreamedDocument) => void): Endpoint {
+  return new Proxy(target, {
+    get: (endpoint, name) => {
+      const member = Reflect.get(endpoint, name, endpoint);
+      if (typeof member !== "function") return member;
+      if (name !== "writeDocument") return member.bind(endpoint);
+      return (document: StreamedDocument, signal: AbortSignal) => {
+        onWrite(document);
+        return endpoint.writeDocument(document, signal);
+      };
+    },
+  });
+}
+
+test("an attachment without a position is sent again by a database of our own", async () => {
+  expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
+});
+
+test("a server that leaves an attachment without a position out is asked for all of them", async () => {
+  expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
+});
+
+test.each(["local", "own API"] as const)(
+  "an attachment that is there since the target's revision is not sent again: %s",
+  async (place) => {
+    expect(await sentWithSecond(place, 2)).toEqual([["poster"]]);
+  },
+);
