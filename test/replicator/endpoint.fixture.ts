@@ -2,12 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { afterEach } from "vitest";
 import { openNodeServer } from "../../src/host/http/node-server.ts";
-import { openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
+import { createSystemRuntime, openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
 import { type KeyValueStore, Subspace } from "../../src/kv/index.ts";
 import {
+  BatchCopier,
   Budgets,
   type Endpoint,
   Endpoints,
+  MemoryRunFailures,
   REPLICATION_OPTIONS_DEFAULT,
   REPLICATOR_CONFIG_DEFAULT,
 } from "../../src/replicator/index.ts";
@@ -72,4 +74,30 @@ export async function openEndpoint(
   const server = await openNodeServer(options);
   closing.push(() => server.close());
   return open(`http://127.0.0.1:${server.port}`);
+}
+
+/** A copier whose list of failures can be read. A document that is missing is asked for again at once. */
+export function openCopier(sides: { readonly source: Endpoint; readonly target: Endpoint }) {
+  const failures = new MemoryRunFailures();
+  const copier = new BatchCopier(
+    {
+      ...sides,
+      runtime: createSystemRuntime(),
+      options: REPLICATION_OPTIONS_DEFAULT,
+      copyLimits: { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, missingDocumentPauseMs: 0 },
+    },
+    { count: () => {}, failures },
+  );
+  return { copier, failures };
+}
+
+/** The same endpoint, of which some members are others. */
+export function overriding(endpoint: Endpoint, members: Partial<Endpoint>): Endpoint {
+  return new Proxy(endpoint, {
+    get: (inner, name) => {
+      if (name in members) return Reflect.get(members, name);
+      const member = Reflect.get(inner, name, inner);
+      return typeof member === "function" ? member.bind(inner) : member;
+    },
+  });
 }

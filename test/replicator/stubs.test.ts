@@ -1,16 +1,7 @@
 /** Attachments that a source leaves out because the target should have them. */
 import { expect, test } from "vitest";
-import { createSystemRuntime } from "../../src/host/index.ts";
-import {
-  BatchCopier,
-  type Endpoint,
-  MemoryRunFailures,
-  REPLICATION_OPTIONS_DEFAULT,
-  REPLICATOR_CONFIG_DEFAULT,
-  type StreamedDocument,
-  TextDocument,
-} from "../../src/replicator/index.ts";
-import { openEndpoint } from "./endpoint.fixture.ts";
+import { TextDocument } from "../../src/replicator/index.ts";
+import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
 
 const FOREVER = new AbortController().signal;
 
@@ -39,35 +30,16 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   }
   await source.writeDocuments([film(["b", "a"], "second", position)], FOREVER);
   const sent: string[][] = [];
-  const watched = watchWrites(target, ({ outline }) => sent.push(outline.map(({ name }) => name)));
-  const failures = new MemoryRunFailures();
-  const copier = new BatchCopier(
-    {
-      runtime: createSystemRuntime(),
-      source,
-      target: watched,
-      options: REPLICATION_OPTIONS_DEFAULT,
-      copyLimits: REPLICATOR_CONFIG_DEFAULT.copyLimits,
+  const watched = overriding(target, {
+    writeDocument: (document, signal) => {
+      sent.push(document.outline.map(({ name }) => name));
+      return target.writeDocument(document, signal);
     },
-    { count: () => {}, failures },
-  );
+  });
+  const { copier, failures } = openCopier({ source, target: watched });
   await copier.copy([{ id: "film", revisions: ["2-b"] }], FOREVER);
   expect(failures.failures).toEqual([]);
   return sent;
-}
-
-function watchWrites(target: Endpoint, onWrite: (document: StreamedDocument) => void): Endpoint {
-  return new Proxy(target, {
-    get: (endpoint, name) => {
-      const member = Reflect.get(endpoint, name, endpoint);
-      if (typeof member !== "function") return member;
-      if (name !== "writeDocument") return member.bind(endpoint);
-      return (document: StreamedDocument, signal: AbortSignal) => {
-        onWrite(document);
-        return endpoint.writeDocument(document, signal);
-      };
-    },
-  });
 }
 
 test("an attachment without a position is sent again by a database of our own", async () => {

@@ -13,12 +13,15 @@ export interface BatchObserver {
 }
 
 export class BatchOutcome {
+  /** Whether all of it is on the list of failures. */
+  readonly isRetry: boolean;
   readonly #log: RunFailures;
   readonly #failed: DocumentFailure[] = [];
   readonly #arrived: ArrivedRevisions[] = [];
 
-  constructor(log: RunFailures) {
+  constructor(log: RunFailures, { isRetry = false }: { readonly isRetry?: boolean } = {}) {
     this.#log = log;
+    this.isRetry = isRetry;
   }
 
   failed(phase: DocumentFailure["phase"], failures: readonly WriteFailure[]): void {

@@ -23,6 +23,7 @@ import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
 import type { Blame } from "./copy-blame.ts";
+import { isGone } from "./gone-revision.ts";
 import { isOmitted, wireOf } from "./omitted.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
@@ -187,7 +188,7 @@ export class LoneCopier {
     kind: "missing" | "missing-stub",
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { runtime, copyLimits, sourceBlame } = this.#parts;
+    const { runtime, copyLimits, source, sourceBlame } = this.#parts;
     const { request, batch } = journey;
     if (++journey.missingCount === 1) {
       if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
@@ -200,7 +201,9 @@ export class LoneCopier {
     }
     // A database that is gone lacks every document.
     await sourceBlame.examine(undefined, signal);
-    this.#fail("read", request, MISSING, batch);
+    // What does not fail of a retry leaves the list.
+    const isOver = batch.isRetry && (await isGone(source, request, signal));
+    if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
   }
 

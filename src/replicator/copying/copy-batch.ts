@@ -162,7 +162,7 @@ export class BatchCopier {
       await this.#runtime.clock.sleep(pauseMs, signal);
       pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
       const left = failures.map(({ id, revision }) => ({ id, revisions: [revision] }));
-      failures = await this.#tryOnce(left, this.#copierTurns, signal);
+      failures = await this.#tryOnce(left, this.#copierTurns, signal, { isRetry: true });
     }
   }
 
@@ -174,13 +174,19 @@ export class BatchCopier {
     return this.#tryOnce(changes, this.#retryTurns, signal);
   }
 
+  /** As `tryOnce`, of what is listed: what the source has no more leaves the list. */
+  async retry(listed: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
+    await this.#tryOnce(listed, this.#retryTurns, signal, { isRetry: true });
+  }
+
   async #tryOnce(
     changes: readonly RevisionsOfDocument[],
     turns: Turns,
     signal: AbortSignal,
+    options: { readonly isRetry?: boolean } = {},
   ): Promise<readonly DocumentFailure[]> {
     const revisions = new Map<string, readonly string[]>();
-    const outcome = new BatchOutcome(this.#observer.failures);
+    const outcome = new BatchOutcome(this.#observer.failures, options);
     let askedCount = 0;
     let leftOutCount = 0;
     for (const change of changes) {

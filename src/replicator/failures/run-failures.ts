@@ -12,7 +12,7 @@ export interface DocumentFailure extends WriteFailure {
   readonly phase: "read" | "write";
 }
 
-/** Revisions of a document that need not arrive any more: the target has them, or what the source has in their place. */
+/** Revisions of a document that need not arrive any more: the target has them, or what the source has in their place, if anything. */
 export interface ArrivedRevisions {
   readonly id: string;
   readonly revisions: readonly string[];

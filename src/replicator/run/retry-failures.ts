@@ -2,7 +2,7 @@
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RetryRequest, RunFailures } from "../failures/run-failures.ts";
 
-/** Goes once through what was requested. What arrives leaves it, what is refused again stays with one try more. */
+/** Goes once through what was requested. What arrives leaves it, and what the source has no more; what is refused again stays with one try more. */
 export async function retryFailures(
   batchCopier: BatchCopier,
   failures: RunFailures,
@@ -11,7 +11,7 @@ export async function retryFailures(
 ): Promise<void> {
   for await (const page of failures.pages(ids)) {
     signal.throwIfAborted();
-    await batchCopier.tryOnce(
+    await batchCopier.retry(
       page.map(({ id, revision }) => ({ id, revisions: [revision] })),
       signal,
     );
