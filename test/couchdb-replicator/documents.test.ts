@@ -212,6 +212,7 @@ describe("selections", () => {
   test.each([
     ["t_should_replicate_with_ddoc_ids", ["doc-1", "_design/foo"], ["_design/foo", "doc-1"]],
     ["an id with escapes", ["_design%2Ffoo"], ["_design/foo"]],
+    ["an empty id", ["", "doc-1"], ["doc-1"]],
     ["ids that are not there", ["doc-1", "nosuch", "doc-1"], ["doc-1"]],
   ])("replication by doc ids: %s", async (name, ids, arrived) => {
     const database = `by-ids-${name.replaceAll(/[^a-z]/g, "")}`;
@@ -228,13 +229,16 @@ describe("selections", () => {
     });
   });
 
-  test.each([[[]], [["nosuch"]]])("replication by doc ids: nothing is found by %j", async (ids) => {
-    const database = `by-no-ids-${ids.length}`;
-    await pair.fill(database, docs);
-    const { body } = await pair.replicate(database, { doc_ids: ids });
-    expect([body.ok, body.no_changes]).toEqual([true, true]);
-    expect(await pair.ids(database)).toEqual([]);
-  });
+  test.each([[[]], [[""]], [["nosuch"]]])(
+    "replication by doc ids: nothing is found by %j",
+    async (ids) => {
+      const database = `by-no-ids-${ids.join().length}-${ids.length}`;
+      await pair.fill(database, docs);
+      const { body } = await pair.replicate(database, { doc_ids: ids });
+      expect([body.ok, body.no_changes]).toEqual([true, true]);
+      expect(await pair.ids(database)).toEqual([]);
+    },
+  );
 
   test("replication by doc ids: thousands of them, by a document and by a body", async () => {
     const ids = Array.from({ length: 5000 }, (_, number) => `a-rather-long-name-${number}`);

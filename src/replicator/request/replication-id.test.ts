@@ -45,6 +45,18 @@ test.each([
   expect(replicationId(context(UUID), parseReplication(body)).baseId).toBe(baseId);
 });
 
+test.each([
+  [[], "c249989e295f1e684903201d917bcad2"],
+  [[""], "c2549badd0fe02032001ae9f7ad34bbe"],
+  [["", "a"], "8ec0620ccb7bc6e399b84c18b3627343"],
+  [["a", "", "a"], "8ec0620ccb7bc6e399b84c18b3627343"],
+  [["b", "a", "", ""], "1eb6a1fd5565e21bf2dd476f24fe1565"],
+])("the document ids %j move the base id as a CouchDB 3.5 moves it", (doc_ids, baseId) => {
+  const url = (name: string): string => `http://admin:password@127.0.0.1:15984/${name}`;
+  const replication = parseReplication({ source: url("idsrc"), target: url("idtgt"), doc_ids });
+  expect(replicationId(context("fake_uuid_for_dev"), replication).baseId).toBe(baseId);
+});
+
 test("a user filter's code is part of the id", () => {
   const replication = parseReplication({ ...SNEK, filter: "d/f" });
   const { baseId } = replicationId(context(UUID), replication, "function(doc, req){return true;}");

@@ -135,7 +135,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     const endpoint = await created();
     const documents = [plain("a", 1, ["a"], ',"n":1'), plain("b", 1, ["b"], ',"n":2')];
     await endpoint.writeDocuments(documents, FOREVER);
-    const byId = { ...ALL, selection: { kind: "doc-ids", ids: ["b"] } } as const;
+    const byId = { ...ALL, selection: { kind: "doc-ids", ids: ["", "b"] } } as const;
     expect((await changesOf(endpoint, byId)).map(({ id }) => id)).toEqual(["b"]);
     const selector = { n: { $lt: 2 } };
     const bySelector = { ...ALL, selection: { kind: "selector", selector } } as const;
