@@ -22,6 +22,7 @@ import {
 } from "../../src/dashboard/base/format.ts";
 import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../../src/dashboard/base/job-filters.ts";
 import { lineOf, linesAfter } from "../../src/dashboard/base/job-line.ts";
+import { inexactNumber } from "../../src/dashboard/base/json.ts";
 import { masked } from "../../src/dashboard/base/masked.ts";
 import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
@@ -31,6 +32,7 @@ import {
   EMPTY_FORM,
   FieldError,
   fieldsOf,
+  sequenceOf,
 } from "../../src/dashboard/base/replication-form.ts";
 import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
 import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
@@ -76,6 +78,16 @@ describe("figures and texts", () => {
   test("characters that nobody sees, or that turn the text around, are shown as code points", () => {
     expect(visibleText("a\u202egpj.exe\n\u200b")).toBe("a⟨U+202E⟩gpj.exe⟨U+000A⟩⟨U+200B⟩");
     expect(visibleText("Größe 文")).toBe("Größe 文");
+  });
+
+  test.each([
+    ["[1, -0.50, 1.5e3, 9007199254740991, 1e300, 0.0, -0]", undefined],
+    [`{"12345678901234567890": "12345678901234567891 \\" 1e999"}`, undefined],
+    ["[9007199254740993]", "9007199254740993"],
+    [`{"a": "\\\\", "b": 0.12345678901234567890}`, "0.12345678901234567890"],
+    ["[-1e999]", "-1e999"],
+  ])("of %s a browser would change the number %s", (text, number) => {
+    expect(inexactNumber(text)).toBe(number);
   });
 });
 
@@ -215,6 +227,49 @@ describe("the form of a replication", () => {
 
   test("makes of the fields of a document the same document", () => {
     expect(documentOf(fieldsOf(document, "_replicator", "copy"), document)).toEqual(document);
+  });
+
+  test("keeps members that nobody has touched, whatever they are, and changes the others alone", () => {
+    const odd = {
+      source: { url: "https://couch.example/a" },
+      target: "copy",
+      continuous: false,
+      doc_ids: ["a\nb", "c", ""],
+      since_seq: [5, "5-xyz"],
+      documents: { max_bytes: 7, other: true },
+      query_params: { type: "film" },
+      checkpoint_interval: "500",
+    };
+    const fields = fieldsOf(odd, "_replicator", "odd");
+    expect(documentOf(fields, odd)).toEqual(odd);
+    const ids = fields.selected.replace('"c"', '"d"');
+    const changed = { ...fields, selected: ids, documentBytesMax: "8", sinceSequence: "6" };
+    expect(documentOf(changed, odd)).toEqual({
+      ...odd,
+      doc_ids: ["a\nb", "d", ""],
+      since_seq: 6,
+      documents: { max_bytes: 8, other: true },
+    });
+    const zero = { ...odd, since_seq: "0" };
+    expect(documentOf(fieldsOf(zero, "_replicator", "odd"), zero)).toEqual(zero);
+    const all = { ...fields, selection: "all", documentBytesMax: "" } as const;
+    const { doc_ids: _ids, ...rest } = odd;
+    expect(documentOf(all, odd)).toEqual({ ...rest, documents: { other: true } });
+  });
+
+  test("refuses a number that would not arrive as it was typed, and takes sequences of each kind", () => {
+    expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
+      [5, "abc"],
+      0,
+      "5-xyz",
+      "007",
+    ]);
+    const large = "12345678901234567890";
+    expect(() => sequenceOf(large)).toThrow(
+      new FieldError(`Sequence: the number ${large} would not be sent as it stands`),
+    );
+    const fields = { ...fieldsOf(document, "_replicator", "copy"), selected: `{"a": ${large}}` };
+    expect(() => documentOf(fields, document)).toThrow(large);
   });
 
   test("makes what the replicator understands", () => {

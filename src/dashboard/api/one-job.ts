@@ -1,7 +1,7 @@
 /** One job with what belongs to it. */
 import { pathOfJob } from "./jobs.ts";
 import { RETRY_IDS_MAX } from "./limits.ts";
-import { get, RequestError, request, withQuery } from "./request.ts";
+import { get, RequestError, request, requestText, withQuery } from "./request.ts";
 import type { Session } from "./session.ts";
 import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
 
@@ -59,17 +59,25 @@ export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user
   return changes || (name !== null && name === job.user);
 }
 
+export interface StoredDocument {
+  readonly document: ReplicationDocument;
+  /** As it is stored, with all digits of its numbers. */
+  readonly text: string;
+}
+
 /** Undefined for users who may not read it, and when there is none. */
 export async function readDocument(
   session: Session,
   job: Pick<Job, "database" | "doc_id" | "user">,
   signal: AbortSignal,
-): Promise<ReplicationDocument | undefined> {
+): Promise<StoredDocument | undefined> {
   if (job.database === null || job.doc_id === null || !mayReadDocument(session, job)) {
     return undefined;
   }
   try {
-    return await get<ReplicationDocument>(pathOfDocument(job.database, job.doc_id), signal);
+    const path = pathOfDocument(job.database, job.doc_id);
+    const text = await requestText("GET", path, { signal });
+    return { document: JSON.parse(text), text };
   } catch (error) {
     if (error instanceof RequestError && [401, 403, 404].includes(error.status)) return undefined;
     throw error;

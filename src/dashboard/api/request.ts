@@ -36,12 +36,28 @@ export function withQuery(path: string, query: Readonly<Record<string, string>>)
   return text === "" ? path : `${path}?${text}`;
 }
 
+type Method = "GET" | "POST" | "PUT" | "DELETE";
+
+interface RequestParts {
+  readonly body?: Body;
+  readonly signal?: AbortSignal;
+}
+
 /** Throws a RequestError. */
 export async function request<Answer>(
-  method: "GET" | "POST" | "PUT" | "DELETE",
+  method: Method,
   path: string,
-  { body, signal }: { readonly body?: Body; readonly signal?: AbortSignal } = {},
+  parts: RequestParts = {},
 ): Promise<Answer> {
+  return jsonOf(await requestText(method, path, parts)) as Answer;
+}
+
+/** The answer to the letter. Throws a RequestError. */
+export async function requestText(
+  method: Method,
+  path: string,
+  { body, signal }: RequestParts = {},
+): Promise<string> {
   const response = await fetch(addressOf(path), {
     method,
     headers: HEADERS,
@@ -51,16 +67,25 @@ export async function request<Answer>(
     if (signal?.aborted) throw error;
     throw new RequestError(0, "unreachable", "The server cannot be reached.");
   });
-  const answer: unknown = await response.json().catch(() => undefined);
-  if (response.ok) return answer as Answer;
+  const text = await response.text().catch(() => "");
+  if (response.ok) return text;
   // Who asks for the session learns it from the answer.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
-  const { error = "error", reason = response.statusText } = (answer ?? {}) as {
+  const { error = "error", reason = response.statusText } = (jsonOf(text) ?? {}) as {
     error?: string;
     reason?: string;
   };
   throw new RequestError(response.status, error, reason);
+}
+
+/** Undefined for what is no JSON, such as the answer of a proxy. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {

@@ -1,4 +1,5 @@
 /** From the fields of the form to the document of a replication, and back. Pure. */
+import { inexactNumber } from "./json.ts";
 import { MASK, masked } from "./masked.ts";
 import { REPLICATION_OPTIONS, type ReplicationOption } from "./replication-options.ts";
 import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
@@ -27,7 +28,7 @@ export interface FormFields {
   readonly continuous: boolean;
   readonly createTarget: boolean;
   readonly selection: SelectionKind;
-  /** Ids on lines; JSON of a selector; or the name of a filter function. */
+  /** Ids on lines, or a list of them as JSON; JSON of a selector; or the name of a filter function. */
   readonly selected: string;
   /** JSON; of a filter function. */
   readonly queryParameters: string;
@@ -72,36 +73,123 @@ export class FieldError extends Error {
   override readonly name = "FieldError";
 }
 
+/** A member that the form knows. */
+interface Member {
+  readonly name: string;
+  /** What the form shows of it: while that is unchanged, so is the member. */
+  readonly shown: (fields: FormFields) => unknown;
+  /** What the fields make of it; undefined: it is absent. Throws a FieldError. */
+  readonly made: (fields: FormFields, original: unknown) => unknown;
+}
+
+const MEMBERS: readonly Member[] = [
+  {
+    name: "continuous",
+    shown: ({ continuous }) => continuous,
+    made: ({ continuous }) => continuous || undefined,
+  },
+  {
+    name: "create_target",
+    shown: ({ createTarget }) => createTarget,
+    made: ({ createTarget }) => createTarget || undefined,
+  },
+  selectionMember("doc_ids", idsOf),
+  selectionMember("selector", (text) => parsed("Selector", text)),
+  selectionMember("filter", (text) => text.trim()),
+  {
+    name: "query_params",
+    shown: ({ selection, queryParameters }) => [selection === "filter", queryParameters],
+    made: ({ selection, queryParameters }) =>
+      selection === "filter" && queryParameters.trim() !== ""
+        ? parsed("Parameters of the filter", queryParameters)
+        : undefined,
+  },
+  {
+    name: "winning_revs_only",
+    shown: ({ winningRevisionsOnly }) => winningRevisionsOnly,
+    made: ({ winningRevisionsOnly }) => winningRevisionsOnly || undefined,
+  },
+  {
+    name: "deleted",
+    shown: ({ skipsDeleted }) => skipsDeleted,
+    made: ({ skipsDeleted }) => (skipsDeleted ? "skip" : undefined),
+  },
+  bytesMaxMember("documents", ({ documentBytesMax }) => documentBytesMax),
+  bytesMaxMember("attachments", ({ attachmentBytesMax }) => attachmentBytesMax),
+  {
+    name: "since_seq",
+    shown: ({ sinceSequence }) => sinceSequence,
+    made: ({ sinceSequence }) =>
+      sinceSequence.trim() === "" ? undefined : sequenceOf(sinceSequence),
+  },
+  {
+    name: "schedule",
+    shown: ({ scheduleKind, schedule }) => [scheduleKind === "none", schedule],
+    made: ({ scheduleKind, schedule }) => (scheduleKind === "none" ? undefined : schedule.trim()),
+  },
+  ...REPLICATION_OPTIONS.map((option): Member => {
+    const textOf = ({ options }: FormFields) => options[option.name]?.trim() ?? "";
+    return {
+      name: option.name,
+      shown: textOf,
+      made: (fields) => (textOf(fields) === "" ? undefined : optionValue(option, textOf(fields))),
+    };
+  }),
+];
+
+/** One of the members that say which documents are copied. */
+function selectionMember(
+  kind: Exclude<SelectionKind, "all">,
+  made: (text: string) => unknown,
+): Member {
+  return {
+    name: kind,
+    shown: ({ selection, selected }) => [selection, selection === kind ? selected : ""],
+    made: ({ selection, selected }) => (selection === kind ? made(selected) : undefined),
+  };
+}
+
+/** Revisions with more bytes stay behind. */
+function bytesMaxMember(
+  name: "documents" | "attachments",
+  textOf: (fields: FormFields) => string,
+): Member {
+  return {
+    name,
+    shown: textOf,
+    made: (fields, original) => {
+      const others = isObject(original) ? original : {};
+      const { max_bytes: _before, ...kept } = others;
+      const text = textOf(fields).trim();
+      if (text !== "") {
+        return { ...kept, max_bytes: integer({ name: `${name}.max_bytes`, min: 0 }, text) };
+      }
+      return Object.keys(kept).length === 0 ? undefined : kept;
+    },
+  };
+}
+
 /**
  * The document that the fields say. `original` is the one that is edited or cloned: its members that the form does not know stay, and
- * so do its credentials where the login is `kept`. Throws a FieldError.
+ * those that were left as they are, and so do its credentials where the login is `kept`. Throws a FieldError.
  */
 export function documentOf(fields: FormFields, original: Document = {}): Document {
-  const { selection, selected } = fields;
-  const options = REPLICATION_OPTIONS.flatMap((option) => {
-    const text = fields.options[option.name]?.trim() ?? "";
-    return text === "" ? [] : [[option.name, optionValue(option, text)] as const];
+  const before = fieldsOf(original, fields.database, fields.id);
+  const members = MEMBERS.flatMap(({ name, shown, made }) => {
+    const isUntouched = original[name] !== undefined && isSame(shown(fields), shown(before));
+    const value = isUntouched ? original[name] : made(fields, original[name]);
+    return value === undefined ? [] : [[name, value] as const];
   });
   return {
     ...otherMembers(original),
     source: endpointOf("source", fields.source, original.source),
     target: endpointOf("target", fields.target, original.target),
-    ...(fields.continuous ? { continuous: true } : {}),
-    ...(fields.createTarget ? { create_target: true } : {}),
-    ...(selection === "doc_ids" ? { doc_ids: lines(selected) } : {}),
-    ...(selection === "selector" ? { selector: parsed("Selector", selected) } : {}),
-    ...(selection === "filter" ? { filter: selected.trim() } : {}),
-    ...(selection === "filter" && fields.queryParameters.trim() !== ""
-      ? { query_params: parsed("Parameters of the filter", fields.queryParameters) }
-      : {}),
-    ...(fields.winningRevisionsOnly ? { winning_revs_only: true } : {}),
-    ...(fields.skipsDeleted ? { deleted: "skip" } : {}),
-    ...bytesMaxMember("documents", fields.documentBytesMax),
-    ...bytesMaxMember("attachments", fields.attachmentBytesMax),
-    ...(fields.sinceSequence.trim() === "" ? {} : { since_seq: sequenceOf(fields.sinceSequence) }),
-    ...(fields.scheduleKind === "none" ? {} : { schedule: fields.schedule.trim() }),
-    ...Object.fromEntries(options),
+    ...Object.fromEntries(members),
   };
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 /**
@@ -149,7 +237,7 @@ export function fieldsOf(document: Document, database: string, id: string): Form
     skipsDeleted: document.deleted === "skip",
     documentBytesMax: bytesMaxText(document.documents),
     attachmentBytesMax: bytesMaxText(document.attachments),
-    sinceSequence: document.since_seq === undefined ? "" : String(document.since_seq),
+    sinceSequence: sequenceText(document.since_seq),
     scheduleKind: typeof schedule === "string" ? scheduleKindOf(schedule) : "none",
     schedule: typeof schedule === "string" ? schedule : "",
     options: Object.fromEntries(REPLICATION_OPTIONS.flatMap(option)),
@@ -171,23 +259,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-const KNOWN_MEMBERS = new Set([
-  "source",
-  "target",
-  "continuous",
-  "create_target",
-  "doc_ids",
-  "selector",
-  "filter",
-  "query_params",
-  "winning_revs_only",
-  "deleted",
-  "documents",
-  "attachments",
-  "since_seq",
-  "schedule",
-  ...REPLICATION_OPTIONS.map(({ name }) => name),
-]);
+const KNOWN_MEMBERS = new Set(["source", "target", ...MEMBERS.map(({ name }) => name)]);
 
 function otherMembers(original: Document): Document {
   return Object.fromEntries(Object.entries(original).filter(([name]) => !KNOWN_MEMBERS.has(name)));
@@ -197,6 +269,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   const { login, username, secret } = fields;
   const address = fields.address.trim();
   if (address === "") throw new FieldError(`The ${side} has no address`);
+  if (isSame(fields, endpointFields(original))) return original;
   if (login === "kept") return keptEndpoint(address, original);
   if (login === "none") return address;
   if (secret === "") throw new FieldError(`The ${side} has no password, token or key`);
@@ -207,8 +280,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
 
 /** The endpoint as it was, with another address if that was changed. */
 function keptEndpoint(address: string, original: unknown): unknown {
-  const isUnchanged = address === masked(addressOfEndpoint(original));
-  if (isUnchanged) return original;
+  if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
     throw new FieldError("An address that is changed needs its password again");
   }
@@ -232,37 +304,56 @@ function isObject(value: unknown): value is Document {
 }
 
 function selectedText(kind: SelectionKind, value: unknown): string {
-  if (kind === "doc_ids" && Array.isArray(value)) return value.join("\n");
+  if (kind === "doc_ids" && isTexts(value) && value.every((id) => /^(?!\s*\[)[^\r\n]+$/.test(id))) {
+    return value.join("\n");
+  }
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-function lines(text: string): string[] {
+/** One a line; JSON, where an id is none or has several. */
+function idsOf(text: string): readonly string[] {
+  if (text.trimStart().startsWith("[")) {
+    try {
+      const ids: unknown = JSON.parse(text);
+      if (isTexts(ids)) return ids;
+    } catch {
+      // So an id begins like that.
+    }
+  }
   return text.split("\n").filter((line) => line !== "");
 }
 
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((element) => typeof element === "string");
+}
+
 function parsed(name: string, text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw new FieldError(`${name}: this is no JSON`);
   }
+  const inexact = inexactNumber(text);
+  if (inexact === undefined) return value;
+  throw new FieldError(`${name}: the number ${inexact} would not be sent as it stands`);
 }
 
-/** Sequences are numbers or texts, by their source. */
+function sequenceText(sequence: unknown): string {
+  if (sequence === undefined) return "";
+  return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
+}
+
+/** Sequences are numbers, texts or lists, by their source. Throws a FieldError. */
 export function sequenceOf(text: string): unknown {
-  return /^\d+$/.test(text.trim()) ? Number(text) : text.trim();
+  const typed = text.trim();
+  return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("Sequence", typed) : typed;
 }
 
 function optionValue(option: ReplicationOption, text: string): unknown {
   if (option.kind === "boolean") return text === "true";
   if (option.kind === "choice") return text;
   return integer(option, text);
-}
-
-/** Revisions with more bytes stay behind. */
-function bytesMaxMember(name: "documents" | "attachments", text: string): Document {
-  if (text.trim() === "") return {};
-  return { [name]: { max_bytes: integer({ name: `${name}.max_bytes`, min: 0 }, text) } };
 }
 
 function bytesMaxText(value: unknown): string {

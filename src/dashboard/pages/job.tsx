@@ -293,7 +293,7 @@ function Timeline({ details: { job, runs } }: { details: Pick<JobDetails, "job" 
 
 function Definition({ job }: { job: Job }) {
   const { session } = useSurroundings();
-  const { value: document, error } = useLoaded(
+  const { value: stored, error } = useLoaded(
     (signal) => readDocument(session, job, signal),
     job.id,
   );
@@ -323,14 +323,14 @@ function Definition({ job }: { job: Job }) {
       </dl>
       <h3>Document, as given</h3>
       <Problem error={error} />
-      {document === undefined ? (
+      {stored === undefined ? (
         <p class="section-note">
           {job.doc_id === null
             ? "The job was started by a request, and has no document."
             : "This user may not read the document."}
         </p>
       ) : (
-        <pre>{JSON.stringify(masked(document), null, 2)}</pre>
+        <pre>{JSON.stringify(masked(stored.document), null, 2)}</pre>
       )}
     </section>
   );

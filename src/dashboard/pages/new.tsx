@@ -12,6 +12,7 @@ import { addressOf, get } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Job, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
+import { inexactNumber } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import {
@@ -79,8 +80,15 @@ async function readStart(
     return { fields: { ...EMPTY_FORM, id: uuids[0] ?? "" }, original: undefined };
   }
   const job = await get<Job>(pathOfJob(name), signal);
-  const document = await readDocument(session, job, signal);
-  if (document === undefined) throw new Error("The job has no document that this user may read.");
+  const stored = await readDocument(session, job, signal);
+  if (stored === undefined) throw new Error("The job has no document that this user may read.");
+  const { document, text } = stored;
+  const inexact = inexactNumber(text);
+  if (inexact !== undefined) {
+    throw new Error(
+      `A form cannot keep the number ${inexact} of the document: use another client.`,
+    );
+  }
   const { database, doc_id: id } = job as { database: string; doc_id: string };
   if (edit !== undefined) return { fields: fieldsOf(document, database, id), original: document };
   const { _id, _rev, owner: _owner, ...copied } = document;

@@ -3,6 +3,7 @@ import { useId, useState } from "preact/hooks";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
 import type { RulePlan } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
+import { inexactNumber } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { NEW_RULE } from "../base/rule-body.ts";
 import { linkTo } from "../base/view.ts";
@@ -107,7 +108,7 @@ export function RuleForm({
   );
 }
 
-/** Throws an Error for what is no JSON object. */
+/** Throws an Error for what is no JSON object, or would be sent as another one. */
 function parsed(text: string): RuleBody {
   let value: unknown;
   try {
@@ -115,8 +116,10 @@ function parsed(text: string): RuleBody {
   } catch (fault) {
     throw new Error(`This is no JSON: ${fault instanceof Error ? fault.message : String(fault)}`);
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return value as RuleBody;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new Error("A rule is a JSON object");
   }
-  throw new Error("A rule is a JSON object");
+  const inexact = inexactNumber(text);
+  if (inexact === undefined) return value as RuleBody;
+  throw new Error(`The number ${inexact} would not be sent as it stands`);
 }

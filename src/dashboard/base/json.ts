@@ -1,0 +1,17 @@
+/** JSON as people read and type it. Pure. */
+/** The first number in a JSON text that a program for browsers cannot keep as it stands. */
+export function inexactNumber(text: string): string | undefined {
+  const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi);
+  return numbers?.find((number) => plainNumber(number) !== plainNumber(String(Number(number))));
+}
+
+/** Of `-1.50e3`, `-15e2`: alike for all ways to write a number. */
+function plainNumber(number: string): string {
+  const parts = /^(-?)0*(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(number);
+  if (parts === null) return number;
+  const [, sign = "", whole = "", fraction = "", power = "0"] = parts;
+  const digits = (whole + fraction).replace(/^0+/, "");
+  const kept = digits.replace(/0+$/, "");
+  const exponent = Number(power) - fraction.length + digits.length - kept.length;
+  return kept === "" ? "0" : `${sign}${kept}e${exponent}`;
+}
