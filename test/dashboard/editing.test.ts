@@ -12,6 +12,16 @@ function ask(method: string, path: string, body?: unknown) {
   return askNode(node, method, path, body);
 }
 
+/** Until the database has the document of the source. */
+function onceCopied(database: string) {
+  return node.onceAnswered(
+    () => ask("GET", `/${database}/moon`),
+    ({ _id: id }) => id === "moon",
+  );
+}
+
+const OUTCOME = /"_replication_/;
+
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
@@ -23,6 +33,30 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   afterAll(async () => {
     await browser?.close();
     await processes?.close();
+  });
+
+  test("a clone of a job that has ended runs, and so does an edited one", async () => {
+    await ask("PUT", "/_replicator/once", {
+      ...{ source: "films", target: "once-1", create_target: true },
+      ...{ _replication_state: "completed", _replication_stats: { docs_written: 77 } },
+      _attachments: { note: { content_type: "text/plain", data: "aGk=" } },
+    });
+    const { page, show } = await visit(browser, node.url, "root");
+    const sent = page.locator(".outcome pre").first();
+    await show("/new?clone=_replicator%2Fonce");
+    await page.getByLabel("Target address").fill("once-2");
+    await sent.getByText('"once-2"').waitFor();
+    expect(await sent.textContent()).not.toMatch(OUTCOME);
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "_replicator/once-copy" }).waitFor();
+    await onceCopied("once-2");
+
+    await show("/new?edit=_replicator%2Fonce");
+    await page.getByLabel("Target address").fill("once-3");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("heading", { name: "_replicator/once" }).waitFor();
+    await onceCopied("once-3");
+    expect(await ask("GET", "/_replicator/once")).toHaveProperty("_attachments.note");
   });
 
   test("an edit keeps the digits of a number that no browser knows, or is refused", async () => {

@@ -26,6 +26,7 @@ import { inexactNumber } from "../../src/dashboard/base/json.ts";
 import { masked } from "../../src/dashboard/base/masked.ts";
 import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
+  cloneOf,
   curlCommand,
   documentOf,
   draftOf,
@@ -227,6 +228,23 @@ describe("the form of a replication", () => {
 
   test("makes of the fields of a document the same document", () => {
     expect(documentOf(fieldsOf(document, "_replicator", "copy"), document)).toEqual(document);
+  });
+
+  test("leaves out how the replication of the document has ended, and of a clone what made it that document", () => {
+    const ended = {
+      ...document,
+      _attachments: { note: { stub: true } },
+      _replication_state: "completed",
+      _replication_state_time: "2026-01-01T00:00:00Z",
+      _replication_state_reason: "none",
+      _replication_stats: { docs_written: 7 },
+    };
+    const { _attachments } = ended;
+    const fields = fieldsOf(ended, "_replicator", "copy");
+    expect(documentOf(fields, ended)).toEqual({ ...document, _attachments });
+    const { _id, _rev, owner: _owner, ...copied } = document;
+    const clone = cloneOf(ended);
+    expect(documentOf(fieldsOf(clone, "_replicator", "other"), clone)).toEqual(copied);
   });
 
   test("keeps members that nobody has touched, whatever they are, and changes the others alone", () => {

@@ -192,6 +192,12 @@ function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
+/** What a copy of a document begins with: not what makes it this document. */
+export function cloneOf(document: Document): Document {
+  const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
+  return copied;
+}
+
 /**
  * The document as far as it can be checked: as `documentOf`, and otherwise the sides that have all they need. Undefined while neither
  * has.
@@ -261,8 +267,20 @@ function quoted(text: string): string {
 
 const KNOWN_MEMBERS = new Set(["source", "target", ...MEMBERS.map(({ name }) => name)]);
 
+/** How the replication that a document said before has ended: with these it would count as ended at once. */
+const OUTCOME_MEMBERS = new Set([
+  "_replication_state",
+  "_replication_state_time",
+  "_replication_state_reason",
+  "_replication_stats",
+]);
+
 function otherMembers(original: Document): Document {
-  return Object.fromEntries(Object.entries(original).filter(([name]) => !KNOWN_MEMBERS.has(name)));
+  return Object.fromEntries(
+    Object.entries(original).filter(
+      ([name]) => !KNOWN_MEMBERS.has(name) && !OUTCOME_MEMBERS.has(name),
+    ),
+  );
 }
 
 function endpointOf(side: string, fields: EndpointFields, original: unknown): unknown {

@@ -16,6 +16,7 @@ import { inexactNumber } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import {
+  cloneOf,
   curlCommand,
   documentOf,
   draftOf,
@@ -91,7 +92,7 @@ async function readStart(
   }
   const { database, doc_id: id } = job as { database: string; doc_id: string };
   if (edit !== undefined) return { fields: fieldsOf(document, database, id), original: document };
-  const { _id, _rev, owner: _owner, ...copied } = document;
+  const copied = cloneOf(document);
   return { fields: fieldsOf(copied, database, `${id}-copy`), original: copied };
 }
 
