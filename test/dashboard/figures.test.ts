@@ -290,6 +290,24 @@ describe("the form of a replication", () => {
     expect(() => documentOf(fields, document)).toThrow(large);
   });
 
+  test("takes the masked login out of an address that gets another one, or none", () => {
+    const shown = { ...document, target: "https://ann:*****@couch.example/b" };
+    const fields = fieldsOf(shown, "_replicator", "copy");
+    expect(fields.target.login).toBe("kept");
+    const withLogin = (login: "none" | "basic", address = fields.target.address) =>
+      documentOf({ ...fields, target: { address, login, username: "bob", secret: "new" } }, shown)
+        .target;
+    expect(withLogin("none")).toBe("https://couch.example/b");
+    expect(withLogin("none", "https://bob:new@couch.example/b")).toBe(
+      "https://bob:new@couch.example/b",
+    );
+    expect(withLogin("basic")).toEqual({
+      url: "https://couch.example/b",
+      auth: { basic: { username: "bob", password: "new" } },
+    });
+    expect(() => withLogin("none", "https://couch.example/b?token=*****")).toThrow("give it again");
+  });
+
   test("makes what the replicator understands", () => {
     const fields = {
       ...EMPTY_FORM,

@@ -285,15 +285,29 @@ function otherMembers(original: Document): Document {
 
 function endpointOf(side: string, fields: EndpointFields, original: unknown): unknown {
   const { login, username, secret } = fields;
-  const address = fields.address.trim();
-  if (address === "") throw new FieldError(`The ${side} has no address`);
+  const typed = fields.address.trim();
+  if (typed === "") throw new FieldError(`The ${side} has no address`);
   if (isSame(fields, endpointFields(original))) return original;
-  if (login === "kept") return keptEndpoint(address, original);
+  if (login === "kept") return keptEndpoint(typed, original);
+  // What is masked would count as the password that the server has.
+  const address = withoutMaskedUser(typed);
+  if (address.includes(MASK)) {
+    throw new FieldError(
+      `The address of the ${side} has a secret that is not shown: give it again`,
+    );
+  }
   if (login === "none") return address;
   if (secret === "") throw new FieldError(`The ${side} has no password, token or key`);
   if (login === "basic") return { url: address, auth: { basic: { username, password: secret } } };
   if (login === "bearer") return { url: address, auth: { bearer: { token: secret } } };
   return { url: address, auth: { iam: { api_key: secret } } };
+}
+
+/** Of `https://ann:*****@host/`, `https://host/`. */
+function withoutMaskedUser(address: string): string {
+  const [user, scheme] = /^([a-z0-9+.-]+:\/\/)[^/@]*@/i.exec(address) ?? [];
+  if (user === undefined || !user.endsWith(`:${MASK}@`)) return address;
+  return scheme + address.slice(user.length);
 }
 
 /** The endpoint as it was, with another address if that was changed. */
@@ -309,7 +323,8 @@ function endpointFields(endpoint: unknown): EndpointFields {
   const address = addressOfEndpoint(endpoint);
   const hasMore = isObject(endpoint) && Object.keys(endpoint).length > 1;
   const shown = String(masked(address));
-  return { ...NO_ENDPOINT, address: shown, login: hasMore || shown !== address ? "kept" : "none" };
+  const hasLogin = hasMore || shown !== address || shown.includes(MASK);
+  return { ...NO_ENDPOINT, address: shown, login: hasLogin ? "kept" : "none" };
 }
 
 function addressOfEndpoint(endpoint: unknown): string {
