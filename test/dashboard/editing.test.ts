@@ -76,4 +76,26 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`A form cannot keep the number ${large}`).waitFor();
     expect(await page.getByRole("button", { name: "Save" }).count()).toBe(0);
   });
+
+  test("a replication is written only where it is one", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const changes: string[] = [];
+    page.on("request", (request) => {
+      if (request.method() === "PUT") changes.push(new URL(request.url()).pathname);
+    });
+    await show("/new");
+    await page.getByLabel("Source address").fill("films");
+    await page.getByLabel("Target address").fill("films-2");
+    await page.getByLabel("Database", { exact: false }).first().fill("films");
+    await page.getByRole("status").getByText("Database: expected _replicator").waitFor();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("alert").getByText("Database: expected _replicator").waitFor();
+    await page.getByLabel("Database", { exact: false }).first().fill("_replicator");
+    expect(changes).toEqual([]);
+    await page.getByLabel("Id", { exact: true }).fill(" spaced ");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "_replicator/spaced" }).waitFor();
+    expect(changes).toEqual(["/_replicator/spaced"]);
+    await ask("POST", "/_tandem/jobs/_replicator%2Fspaced/_cancel");
+  });
 });

@@ -34,6 +34,7 @@ import {
   FieldError,
   fieldsOf,
   sequenceOf,
+  withTrimmedName,
 } from "../../src/dashboard/base/replication-form.ts";
 import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
 import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
@@ -306,6 +307,22 @@ describe("the form of a replication", () => {
       auth: { basic: { username: "bob", password: "new" } },
     });
     expect(() => withLogin("none", "https://couch.example/b?token=*****")).toThrow("give it again");
+  });
+
+  test.each([
+    ["_replicator", true],
+    ["tenant/a/_replicator", true],
+    ["src2", false],
+    ["my_replicator", false],
+  ])("for the database %s makes a document: %s", (database, isMade) => {
+    const make = () => documentOf({ ...fieldsOf(document, database, "copy") }, document);
+    if (isMade) expect(make()).toEqual(document);
+    else expect(make).toThrow("expected _replicator");
+  });
+
+  test("takes a name without the spaces around it", () => {
+    const fields = withTrimmedName({ ...EMPTY_FORM, database: " _replicator", id: " a b " });
+    expect(fields).toMatchObject({ database: "_replicator", id: "a b" });
   });
 
   test("makes what the replicator understands", () => {

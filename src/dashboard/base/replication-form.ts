@@ -174,6 +174,9 @@ function bytesMaxMember(
  * those that were left as they are, and so do its credentials where the login is `kept`. Throws a FieldError.
  */
 export function documentOf(fields: FormFields, original: Document = {}): Document {
+  if (!/^(.*\/)?_replicator$/s.test(fields.database)) {
+    throw new FieldError("Database: expected _replicator, or a name that ends in /_replicator");
+  }
   const before = fieldsOf(original, fields.database, fields.id);
   const members = MEMBERS.flatMap(({ name, shown, made }) => {
     const isUntouched = original[name] !== undefined && isSame(shown(fields), shown(before));
@@ -192,6 +195,11 @@ function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
+/** The fields with a new name as it is meant: spaces around it are none of it. */
+export function withTrimmedName(fields: FormFields): FormFields {
+  return { ...fields, database: fields.database.trim(), id: fields.id.trim() };
+}
+
 /** What a copy of a document begins with: not what makes it this document. */
 export function cloneOf(document: Document): Document {
   const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
@@ -203,7 +211,7 @@ export function cloneOf(document: Document): Document {
  * has.
  */
 export function draftOf(fields: FormFields, original: Document = {}): Document | undefined {
-  const named = fields.id.trim() === "" ? {} : { _id: fields.id.trim() };
+  const named = fields.id === "" ? {} : { _id: fields.id };
   try {
     return { ...documentOf(fields, original), ...named };
   } catch (fault) {

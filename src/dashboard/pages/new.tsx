@@ -26,6 +26,7 @@ import {
   type FormFields,
   fieldsOf,
   type Login,
+  withTrimmedName,
 } from "../base/replication-form.ts";
 import { REPLICATION_OPTIONS, type ReplicationOption } from "../base/replication-options.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -98,7 +99,8 @@ async function readStart(
 
 function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   const { announce } = useSurroundings();
-  const [fields, setFields] = useState(start.fields);
+  const [typed, setFields] = useState(start.fields);
+  const fields = useMemo(() => (isEdit ? typed : withTrimmedName(typed)), [isEdit, typed]);
   const [error, setError] = useState<unknown>();
   const [isSending, setIsSending] = useState(false);
   const [isLoggingIn, setIsLoggingIn] = useState(false);
@@ -131,14 +133,14 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
         <Part title="Document">
           <TextField
             label="Database"
-            value={fields.database}
+            value={typed.database}
             isFixed={isEdit}
             onChange={(database) => change({ database })}
             note="_replicator, or a database whose name ends in /_replicator"
           />
           <TextField
             label="Id"
-            value={fields.id}
+            value={typed.id}
             isFixed={isEdit}
             onChange={(id) => change({ id })}
           />
