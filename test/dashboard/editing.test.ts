@@ -91,11 +91,37 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("alert").getByText("Database: expected _replicator").waitFor();
     await page.getByLabel("Database", { exact: false }).first().fill("_replicator");
+    await page.getByLabel("Id", { exact: true }).fill("..");
+    await page.getByRole("status").getByText("A browser cannot ask for").waitFor();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("alert").getByText("A browser cannot ask for").waitFor();
     expect(changes).toEqual([]);
     await page.getByLabel("Id", { exact: true }).fill(" spaced ");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "_replicator/spaced" }).waitFor();
     expect(changes).toEqual(["/_replicator/spaced"]);
     await ask("POST", "/_tandem/jobs/_replicator%2Fspaced/_cancel");
+  });
+
+  test("what is named like a folder is asked for nowhere", async () => {
+    const { page, show, faults } = await visit(browser, node.url, "root");
+    for (const view of ["/rules/.", "/jobs/.", "/jobs/..", "/rules/..?edit=true"]) {
+      await show(view);
+      await page.getByText("A browser cannot ask for what is named .").waitFor();
+    }
+    const job = await ask("GET", "/_tandem/jobs/_replicator%2Fonce");
+    await page.route(/\/_tandem\/jobs\/_replicator%2F\.\.$/, (route) =>
+      route.fulfill({ json: { ...job, doc_id: ".." } }),
+    );
+    await page.route(/\/_tandem\/jobs\/_replicator%2F\.\.\/runs$/, (route) =>
+      route.fulfill({ json: { runs: [] } }),
+    );
+    await page.route(/\/_tandem\/jobs\/_replicator%2F\.\.\/failures\/_counts$/, (route) =>
+      route.fulfill({ json: { total_rows: 0, counts: [] } }),
+    );
+    await show("/jobs/_replicator%2F..");
+    await page.getByText("A browser cannot ask for what is named ..").waitFor();
+    expect(await page.getByText("Welcome").count()).toBe(0);
+    expect(faults).toEqual([]);
   });
 });

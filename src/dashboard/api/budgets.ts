@@ -1,6 +1,6 @@
 /** Limits of the cluster's use of a server: docs/api/budgets.md. */
 import type { Budget } from "./budget.ts";
-import { request } from "./request.ts";
+import { request, segmentOf } from "./request.ts";
 
 /** Throws a RequestError. */
 export async function setBudget(name: string, budget: Budget): Promise<void> {
@@ -13,5 +13,5 @@ export async function removeBudget(name: string): Promise<void> {
 }
 
 function pathOf(name: string): string {
-  return `_tandem/budgets/${encodeURIComponent(name)}`;
+  return `_tandem/budgets/${segmentOf(name)}`;
 }

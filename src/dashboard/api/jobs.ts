@@ -1,5 +1,5 @@
 /** Lists of jobs, single jobs, and commands. */
-import { get, RequestError, request, withQuery } from "./request.ts";
+import { get, RequestError, request, segmentOf, withQuery } from "./request.ts";
 import type { Job, JobPage, Query } from "./types.ts";
 
 /** The rows of the first pages, which are soon there. */
@@ -30,7 +30,7 @@ export interface CommandResult {
 }
 
 /** The page behind `knownRows` rows, which begins at the bookmark; undefined: the first one. */
-export function readJobs(
+export async function readJobs(
   query: Query,
   { bookmark, knownRows }: { readonly bookmark: string | undefined; readonly knownRows: number },
   signal: AbortSignal,
@@ -98,12 +98,12 @@ export function filterPart({ sort: _sort, descending: _descending, ...filter }: 
 }
 
 /** Throws a RequestError. */
-export function readJob(name: string): Promise<Job> {
+export async function readJob(name: string): Promise<Job> {
   return get<Job>(pathOfJob(name));
 }
 
 export function pathOfJob(name: string): string {
-  return `_tandem/jobs/${encodeURIComponent(name)}`;
+  return `_tandem/jobs/${segmentOf(name)}`;
 }
 
 /** Whether the command is an operator's decision, which is kept with its reason. */

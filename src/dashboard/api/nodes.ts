@@ -1,5 +1,5 @@
 /** The nodes of the cluster, and what the node that is asked counts. */
-import { get, request } from "./request.ts";
+import { get, request, segmentOf } from "./request.ts";
 import type { NodeRow, RateMinute } from "./types.ts";
 
 export async function readNodes(signal: AbortSignal): Promise<readonly NodeRow[]> {
@@ -22,6 +22,6 @@ export async function readLongestWait(signal: AbortSignal): Promise<number> {
 
 /** Tells the process to give up its jobs and to take no others, or to work again. */
 export async function setDraining(id: string, isDraining: boolean): Promise<void> {
-  const path = `_tandem/nodes/${encodeURIComponent(id)}`;
+  const path = `_tandem/nodes/${segmentOf(id)}`;
   await request("POST", `${path}/${isDraining ? "_drain" : "_undrain"}`);
 }

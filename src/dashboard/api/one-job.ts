@@ -1,7 +1,7 @@
 /** One job with what belongs to it. */
 import { pathOfJob } from "./jobs.ts";
 import { RETRY_IDS_MAX } from "./limits.ts";
-import { get, RequestError, request, requestText, withQuery } from "./request.ts";
+import { get, RequestError, request, requestText, segmentOf, withQuery } from "./request.ts";
 import type { Session } from "./session.ts";
 import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
 
@@ -41,7 +41,10 @@ export interface RetriedFailures {
 }
 
 /** Waits for the retry of the whole list, or of these documents, up to half a minute. */
-export function retryFailures(name: string, ids?: readonly string[]): Promise<RetriedFailures> {
+export async function retryFailures(
+  name: string,
+  ids?: readonly string[],
+): Promise<RetriedFailures> {
   const body = ids === undefined ? {} : { ids };
   return request("POST", `${pathOfJob(name)}/failures/_retry`, { body });
 }
@@ -93,5 +96,5 @@ export async function writeDocument(
 }
 
 export function pathOfDocument(database: string, id: string): string {
-  return `${encodeURIComponent(database)}/${encodeURIComponent(id)}`;
+  return `${segmentOf(database)}/${segmentOf(id)}`;
 }

@@ -36,6 +36,15 @@ export function withQuery(path: string, query: Readonly<Record<string, string>>)
   return text === "" ? path : `${path}?${text}`;
 }
 
+/**
+ * A name as a part of a path. Throws a RequestError for `.` and `..`: however they are written, a browser takes them for folders, and
+ * would ask for something else.
+ */
+export function segmentOf(name: string): string {
+  if (name !== "." && name !== "..") return encodeURIComponent(name);
+  throw new RequestError(0, "bad_name", `A browser cannot ask for what is named ${name}`);
+}
+
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
 interface RequestParts {

@@ -1,5 +1,5 @@
 /** Rules, each of which makes a replication for every database of a server whose name matches: docs/api/rules.md. */
-import { get, request, withQuery } from "./request.ts";
+import { get, request, segmentOf, withQuery } from "./request.ts";
 import type { Rule, RulePlan, RulesPage } from "./types.ts";
 
 /** In the order of their names. `bookmark`: that of the page before; undefined: the first page. */
@@ -10,7 +10,7 @@ export function readRules(bookmark: string | undefined, signal: AbortSignal): Pr
   );
 }
 
-export function readRule(name: string, signal: AbortSignal): Promise<Rule> {
+export async function readRule(name: string, signal: AbortSignal): Promise<Rule> {
   return get<Rule>(pathOf(name), signal);
 }
 
@@ -18,7 +18,7 @@ export function readRule(name: string, signal: AbortSignal): Promise<Rule> {
 export type RuleBody = Readonly<Record<string, unknown>>;
 
 /** Throws a RequestError that names what is wrong. */
-export function planRule(name: string, body: RuleBody): Promise<RulePlan> {
+export async function planRule(name: string, body: RuleBody): Promise<RulePlan> {
   return request<RulePlan>("PUT", `${pathOf(name)}?dry_run=true`, { body });
 }
 
@@ -26,7 +26,7 @@ export async function putRule(name: string, body: RuleBody): Promise<void> {
   await request("PUT", pathOf(name), { body });
 }
 
-export function planRemoval(name: string): Promise<RulePlan> {
+export async function planRemoval(name: string): Promise<RulePlan> {
   return request<RulePlan>("DELETE", `${pathOf(name)}?dry_run=true`);
 }
 
@@ -35,5 +35,5 @@ export async function removeRule(name: string): Promise<void> {
 }
 
 function pathOf(name: string): string {
-  return `_tandem/rules/${encodeURIComponent(name)}`;
+  return `_tandem/rules/${segmentOf(name)}`;
 }

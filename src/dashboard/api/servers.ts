@@ -1,5 +1,5 @@
 /** The servers that jobs name, and the groups that share the slots. */
-import { get, request, withQuery } from "./request.ts";
+import { get, request, segmentOf, withQuery } from "./request.ts";
 import type { EndpointRow, GroupRow } from "./types.ts";
 
 /** Rows of a page of either. */
@@ -32,7 +32,7 @@ export async function readGroups(skip: number, signal: AbortSignal): Promise<Pag
 /** A setting of the cluster, kept by the node that is asked. */
 export async function setShares(group: string, shares: number): Promise<void> {
   const name = group.replace(/^user:/, "");
-  const path = `_node/_local/_config/replicator.shares/${encodeURIComponent(name)}`;
+  const path = `_node/_local/_config/replicator.shares/${segmentOf(name)}`;
   await request("PUT", path, { body: String(shares) });
 }
 

@@ -1,5 +1,5 @@
 /** The settings of the node that the page came from. */
-import { get, request } from "./request.ts";
+import { get, request, segmentOf } from "./request.ts";
 import type { NodeSettings, SettingRow } from "./types.ts";
 
 /** What the node answers in place of a secret. */
@@ -23,5 +23,5 @@ export async function resetSetting(node: string, place: Place): Promise<void> {
 
 /** The node is named, so that no other answers behind a proxy. */
 function pathOf(node: string, { section, key }: Place): string {
-  return `_node/${[node, "_config", section, key].map(encodeURIComponent).join("/")}`;
+  return `_node/${[node, "_config", section, key].map(segmentOf).join("/")}`;
 }

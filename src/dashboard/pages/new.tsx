@@ -8,7 +8,7 @@ import {
   readDocument,
   writeDocument,
 } from "../api/one-job.ts";
-import { addressOf, get } from "../api/request.ts";
+import { addressOf, get, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Job, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
@@ -189,6 +189,26 @@ function isOfLogin(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.dataset.login !== undefined;
 }
 
+type Sent =
+  | { readonly kind: "whole"; readonly document: ReplicationDocument; readonly address: string }
+  | { readonly kind: "refused"; readonly fault: string };
+
+function sentOf(fields: FormFields, original: ReplicationDocument | undefined): Sent {
+  try {
+    const document = documentOf(fields, original);
+    return {
+      kind: "whole",
+      document,
+      address: addressOf(pathOfDocument(fields.database, fields.id)),
+    };
+  } catch (fault) {
+    if (fault instanceof FieldError || fault instanceof RequestError) {
+      return { kind: "refused", fault: fault.message };
+    }
+    throw fault;
+  }
+}
+
 /** What will be sent, and the button that does. */
 function Outcome({
   fields,
@@ -203,16 +223,8 @@ function Outcome({
   checked: Checked;
   children: ComponentChildren;
 }) {
-  const [sent, setSent] = useState<{ document?: ReplicationDocument; fault?: string }>({});
-  useEffect(() => {
-    try {
-      setSent({ document: documentOf(fields, original) });
-    } catch (fault) {
-      if (!(fault instanceof FieldError)) throw fault;
-      setSent({ fault: fault.message });
-    }
-  }, [fields, original]);
-  const address = addressOf(pathOfDocument(fields.database, fields.id));
+  const [sent, setSent] = useState<Sent>({ kind: "refused", fault: "" });
+  useEffect(() => setSent(sentOf(fields, original)), [fields, original]);
   return (
     <section class="panel outcome" aria-labelledby="outcome-title">
       <div class="page-head spread">
@@ -220,8 +232,8 @@ function Outcome({
         {children}
       </div>
       <Problem error={error} />
-      {sent.document !== undefined && <OtherFindings checked={checked} />}
-      {sent.document === undefined ? (
+      {sent.kind === "whole" && <OtherFindings checked={checked} />}
+      {sent.kind === "refused" ? (
         <p class="section-note" role="status">
           {sent.fault}
         </p>
@@ -230,7 +242,7 @@ function Outcome({
           <h3>Document</h3>
           <pre>{JSON.stringify(masked(sent.document), null, 2)}</pre>
           <h3>The same from a shell</h3>
-          <pre>{curlCommand(address, sent.document)}</pre>
+          <pre>{curlCommand(sent.address, sent.document)}</pre>
         </>
       )}
     </section>
