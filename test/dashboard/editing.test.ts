@@ -1,5 +1,5 @@
 /** What operators write with the forms of the dashboard is what they see, and arrives as it was meant. */
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask as askNode, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
@@ -18,6 +18,19 @@ function onceCopied(database: string) {
     () => ask("GET", `/${database}/moon`),
     ({ _id: id }) => id === "moon",
   );
+}
+
+/** Answers to such requests wait until they are let go. */
+async function hold(page: Page, address: RegExp): Promise<() => void> {
+  let letGo = () => {};
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  await page.route(address, async (route) => {
+    await held;
+    await route.fallback();
+  });
+  return letGo;
 }
 
 const OUTCOME = /"_replication_/;
@@ -123,5 +136,60 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("A browser cannot ask for what is named ..").waitFor();
     expect(await page.getByText("Welcome").count()).toBe(0);
     expect(faults).toEqual([]);
+  });
+
+  test("what would happen is said of the rule that stands in the form, and of no older one", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/new-rule");
+    await page.getByLabel(/^Name/).fill("all");
+    const text = page.getByLabel("Rule, JSON");
+    await text.fill('{"source": "local", "target": "copy-{db}", "databases": ["nothing-*"]}');
+    const letGo = await hold(page, /dry_run=true/);
+    const answered = page.waitForResponse(/dry_run=true/);
+    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByRole("button", { name: "Asking…" }).waitFor();
+    await text.fill('{"source": "local", "target": "copy-{db}", "databases": ["films"]}');
+    letGo();
+    await answered;
+    const question = page.getByRole("button", { name: "What would it do?" });
+    await question.waitFor();
+    expect(await page.getByRole("list", { name: "What it would do" }).count()).toBe(0);
+    await question.click();
+    await page.getByRole("button", { name: "Store the rule" }).waitFor();
+  });
+
+  test("jobs are counted for the credential that stands in the form", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const group = {
+      ...{ class: "unauthorized", side: "source", host: "couch.example", count: 5 },
+      ...{ since: "2026-01-01T00:00:00Z", error: "unauthorized", reason: "no", next_try: null },
+      example: "_replicator/a",
+    };
+    await page.route("**/_tandem/failing", (route) =>
+      route.fulfill({ json: { total_rows: 1, jobs: 5, groups: [group] } }),
+    );
+    await page.route(/\/_replace/, (route) => {
+      const isDryRun = route.request().url().endsWith("?dry_run=true");
+      const done = { ok: false, matched: 5, documents: 5, changed: 3, refused: 2 };
+      return route.fulfill({ json: isDryRun ? { ok: true, dry_run: true, matched: 5 } : done });
+    });
+    await show("/nodes");
+    await show("/");
+    await page.getByRole("button", { name: /^Replace credential/ }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("User", { exact: true }).fill("ann");
+    await dialog.getByLabel("New password").fill("secret");
+    const letGo = await hold(page, /\/_replace/);
+    const count = dialog.getByRole("button", { name: "Count jobs" });
+    const asked = page.waitForRequest(/\/_replace/);
+    const answered = page.waitForResponse(/\/_replace/);
+    await count.click();
+    await asked;
+    await dialog.getByLabel("User", { exact: true }).fill("bob");
+    letGo();
+    await answered;
+    await count.click();
+    await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
+    await page.getByText("New credentials for 3 jobs").waitFor();
   });
 });

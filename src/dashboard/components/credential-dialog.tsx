@@ -1,5 +1,5 @@
 /** Other credentials for all jobs that log in to a server as one user: docs/api/secrets.md. */
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { RequestError, request } from "../api/request.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
@@ -27,12 +27,18 @@ export function CredentialDialog({
   const [matched, setMatched] = useState<number>();
   const [why, setWhy] = useState("");
   const [error, setError] = useState<unknown>();
-
+  /** Counts the edits: an answer for older fields is none for these. */
+  const version = useRef(0);
+  const edit = () => {
+    version.current++;
+    setMatched(undefined);
+  };
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string): string => String(form.get(name) ?? "");
     const isCounting = matched === undefined;
+    const asked = version.current;
     setError(undefined);
     try {
       const answer = await request<Replaced>(
@@ -53,7 +59,10 @@ export function CredentialDialog({
           },
         },
       );
-      if (isCounting) return setMatched(answer.matched);
+      if (isCounting) {
+        if (version.current === asked) setMatched(answer.matched);
+        return;
+      }
       announce(`New credentials for ${formatCount(answer.changed ?? 0, "job")}`);
       onClose(true);
     } catch (failure) {
@@ -63,7 +72,7 @@ export function CredentialDialog({
   };
   return (
     <Dialog title="Replace a credential" onClose={() => onClose(false)}>
-      <form onSubmit={(event) => void submit(event)} onInput={() => setMatched(undefined)}>
+      <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
           All jobs that log in to this server {side !== null && `as their ${side} `}with a password
           of this user get the new one, and are due at once.

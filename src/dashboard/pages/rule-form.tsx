@@ -1,5 +1,5 @@
 /** A new rule, or another version of one, as JSON; what it would do is shown before it does. */
-import { useId, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
 import type { RulePlan } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
@@ -43,22 +43,30 @@ export function RuleForm({
   const [plan, setPlan] = useState<RulePlan>();
   const [isAsking, setIsAsking] = useState(false);
   const [error, setError] = useState<unknown>();
+  /** Counts the edits: an answer for an older text is none for this one. */
+  const version = useRef(0);
   const edit = (change: () => void) => {
+    version.current++;
     change();
     setPlan(undefined);
   };
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
+    const asked = version.current;
     setIsAsking(true);
     setError(undefined);
     try {
       const wanted = parsed(text);
-      if (plan === undefined) return setPlan(await planRule(name, wanted));
+      if (plan === undefined) {
+        const found = await planRule(name, wanted);
+        if (version.current === asked) setPlan(found);
+        return;
+      }
       await putRule(name, wanted);
       announce(`The rule ${name} is stored`);
       goTo(linkTo(["rules", name]));
     } catch (failure) {
-      setError(failure);
+      if (version.current === asked) setError(failure);
     } finally {
       setIsAsking(false);
     }
