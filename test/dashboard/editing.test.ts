@@ -158,7 +158,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Store the rule" }).waitFor();
   });
 
-  test("jobs are counted for the credential that stands in the form", async () => {
+  test("jobs are counted for the credential that stands in the form, and refusals are said", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const group = {
       ...{ class: "unauthorized", side: "source", host: "couch.example", count: 5 },
@@ -190,6 +190,6 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await answered;
     await count.click();
     await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
-    await page.getByText("New credentials for 3 jobs").waitFor();
+    await page.getByText("New credentials for 3 jobs; 2 documents refused them").waitFor();
   });
 });

@@ -9,8 +9,9 @@ import { WhyField } from "./why-field.tsx";
 
 interface Replaced {
   readonly matched: number;
+  /** Absent where jobs were only counted, as is `refused`. */
   readonly changed?: number;
-  readonly refused?: number | readonly unknown[];
+  readonly refused?: number;
 }
 
 export function CredentialDialog({
@@ -63,7 +64,9 @@ export function CredentialDialog({
         if (version.current === asked) setMatched(answer.matched);
         return;
       }
-      announce(`New credentials for ${formatCount(answer.changed ?? 0, "job")}`);
+      const { changed = 0, refused = 0 } = answer;
+      const others = refused === 0 ? "" : `; ${formatCount(refused, "document")} refused them`;
+      announce(`New credentials for ${formatCount(changed, "job")}${others}`);
       onClose(true);
     } catch (failure) {
       if (!(failure instanceof RequestError)) throw failure;
