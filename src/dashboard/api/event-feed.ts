@@ -21,6 +21,8 @@ export class EventFeed {
   #retry: ReturnType<typeof setTimeout> | undefined;
   #lastId: string | undefined;
   #wasLost = false;
+  /** Whether something may have happened that it will not tell. */
+  #hasMissed = false;
 
   /** `since`: the place behind which it begins; undefined: what happens from now on. */
   constructor(query: Query, listener: FeedListener, since?: string) {
@@ -40,9 +42,9 @@ export class EventFeed {
     source.addEventListener("position", (message) => {
       this.#lastId = message.lastEventId;
       this.#listener.state("live");
-      // Lists and totals that were asked for meanwhile may have failed.
-      if (this.#wasLost) this.#listener.gap();
+      if (this.#hasMissed) this.#listener.gap();
       this.#wasLost = false;
+      this.#hasMissed = false;
     });
     source.addEventListener("gap", (message) => {
       this.#lastId = message.lastEventId;
@@ -55,6 +57,8 @@ export class EventFeed {
     });
     source.addEventListener("error", () => {
       this.#wasLost = true;
+      // Lists and totals that are asked for meanwhile may fail.
+      this.#hasMissed = true;
       this.#listener.state("lost");
       if (source.readyState !== EventSource.CLOSED) return;
       this.#retry = setTimeout(() => {
@@ -64,9 +68,11 @@ export class EventFeed {
     });
   }
 
+  /** What happens from now on is told when it is opened again, if it has come so far as to know where that is. */
   close(): void {
     clearTimeout(this.#retry);
     this.#source?.close();
     this.#source = undefined;
+    this.#hasMissed ||= this.#lastId === undefined;
   }
 }

@@ -1,6 +1,6 @@
 /** What every page needs: who looks, the time, and whether the view is live. */
 import { createContext } from "preact";
-import { useContext, useEffect, useMemo, useRef } from "preact/hooks";
+import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { EventFeed, type FeedState } from "../api/event-feed.ts";
 import type { Session } from "../api/session.ts";
 import type { JobEvent, Query } from "../api/types.ts";
@@ -32,11 +32,13 @@ interface FeedHandlers {
 }
 
 /**
- * Follows the events of the jobs that the filters find, unless the user has paused the view; those behind the place `since`, or those
- * from now on. While `since` is null, it does not begin.
+ * Follows the events of the jobs that the filters find, unless the user has paused the view or looks at another one; those behind the
+ * place `since`, or those from now on. While `since` is null, it does not begin.
  */
 export function useFeed(query: Query, handlers: FeedHandlers, since?: string | null): void {
   const { isPaused, setFeedState } = useSurroundings();
+  // A browser has six connections to a server at most, and each feed takes one.
+  const isInSight = useIsInSight();
   const latest = useRef(handlers);
   latest.current = handlers;
   const key = JSON.stringify(query);
@@ -53,9 +55,19 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
       ),
     [key, since, setFeedState],
   );
+  const isFollowed = !isPaused && isInSight && since !== null;
   useEffect(() => {
-    if (isPaused || since === null) return;
-    feed.open();
+    if (isFollowed) feed.open();
     return () => feed.close();
-  }, [feed, isPaused, since]);
+  }, [feed, isFollowed]);
+}
+
+function useIsInSight(): boolean {
+  const [isInSight, setIsInSight] = useState(() => document.visibilityState === "visible");
+  useEffect(() => {
+    const follow = () => setIsInSight(document.visibilityState === "visible");
+    document.addEventListener("visibilitychange", follow);
+    return () => document.removeEventListener("visibilitychange", follow);
+  }, []);
+  return isInSight;
 }

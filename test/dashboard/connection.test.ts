@@ -1,0 +1,48 @@
+/** How the dashboard bears that its connection, its session or one of its pages ends. */
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
+
+let processes: Processes;
+let node: TandemProcess;
+let browser: Browser;
+
+const FEED = /\/_tandem\/events\?/;
+const FEED_ENDS = { predicate: (request: { url(): string }) => FEED.test(request.url()) };
+
+/** As if the user looked at another page, or at this one again. */
+function look(page: Page, state: "visible" | "hidden") {
+  return page.evaluate(`(() => {
+    Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  })()`);
+}
+
+describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
+  beforeAll(async () => {
+    processes = new Processes();
+    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+    await ask(node, "PUT", "/films");
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await processes?.close();
+  });
+
+  test("a page out of sight has no connection open, and goes on where it was", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/events");
+    await page.getByText("Live", { exact: true }).waitFor();
+    const ended = page.waitForEvent("requestfailed", FEED_ENDS);
+    await look(page, "hidden");
+    await ended;
+    await ask(node, "PUT", "/_replicator/seldom", { source: "films", target: "nowhere" });
+    const again = page.waitForRequest(FEED);
+    await look(page, "visible");
+    expect(new URL((await again).url()).searchParams.get("since")).toMatch(/^[0-9a-f]{24}$/);
+    await page.getByText("_replicator/seldom").first().waitFor();
+    await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
+  });
+});
