@@ -220,7 +220,7 @@ function LiveState({
 }) {
   const word = isPaused
     ? "Paused"
-    : { live: "Live", connecting: "Connecting", lost: "Lost" }[state];
+    : { live: "Live", connecting: "Connecting", lost: "Lost", refused: "Not live" }[state];
   return (
     <span class={`live live-${isPaused ? "paused" : state}`}>
       <span>{word}</span>

@@ -45,4 +45,27 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("_replicator/seldom").first().waitFor();
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
   });
+
+  test("a filter that the node refuses is no lost connection, and where a page of a list begins is no filter", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs?skip=0&limit=7&paused=true");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await show("/jobs?paused=perhaps");
+    await page.getByText("Not live").waitFor();
+    await page.getByRole("alert").getByText("(400)").waitFor();
+    expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+    await show("/jobs?paused=true");
+    await page.getByText("Live", { exact: true }).waitFor();
+  });
+
+  test("the end of a session is met by a feed, too, and is no lost connection", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/new");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.context().clearCookies();
+    await look(page, "hidden");
+    await look(page, "visible");
+    await page.getByRole("button", { name: "Log in" }).waitFor();
+    expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+  });
 });

@@ -1,8 +1,9 @@
 /** `GET /_tandem/events`, over lost connections: a feed goes on behind the last event that it saw. */
-import { addressOf, withQuery } from "./request.ts";
+import { addressOf, get, RequestError, withQuery } from "./request.ts";
 import type { JobEvent, Query } from "./types.ts";
 
-export type FeedState = "connecting" | "live" | "lost";
+/** `refused`: the node does not take the filters, now or later. */
+export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
@@ -13,6 +14,10 @@ export interface FeedListener {
 
 /** How long after a refusal it is tried again; broken connections the browser mends by itself. */
 const RETRY_MS = 3_000;
+
+const OK = 200;
+const BAD_REQUEST = 400;
+const UNAUTHORIZED = 401;
 
 export class EventFeed {
   readonly #query: Query;
@@ -56,15 +61,8 @@ export class EventFeed {
       this.#listener.event({ ...told, place: message.lastEventId });
     });
     source.addEventListener("error", () => {
-      this.#wasLost = true;
-      // Lists and totals that are asked for meanwhile may fail.
-      this.#hasMissed = true;
-      this.#listener.state("lost");
-      if (source.readyState !== EventSource.CLOSED) return;
-      this.#retry = setTimeout(() => {
-        this.close();
-        this.open();
-      }, RETRY_MS);
+      if (source.readyState === EventSource.CLOSED) void this.#askWhy(source);
+      else this.#lose();
     });
   }
 
@@ -74,5 +72,28 @@ export class EventFeed {
     this.#source?.close();
     this.#source = undefined;
     this.#hasMissed ||= this.#lastId === undefined;
+  }
+
+  #lose(): void {
+    this.#wasLost = true;
+    // Lists and totals that are asked for meanwhile may fail.
+    this.#hasMissed = true;
+    this.#listener.state("lost");
+  }
+
+  /** The browser keeps to itself what the node has answered: a list with the same filters is refused alike. */
+  async #askWhy(source: EventSource): Promise<void> {
+    const status = await get(withQuery("_tandem/jobs", { ...this.#query, limit: "0" })).then(
+      () => OK,
+      (error: unknown) => (error instanceof RequestError ? error.status : 0),
+    );
+    if (this.#source !== source) return;
+    if (status === BAD_REQUEST) return this.#listener.state("refused");
+    // Whose session has ended has heard of it.
+    if (status !== UNAUTHORIZED) this.#lose();
+    this.#retry = setTimeout(() => {
+      this.close();
+      this.open();
+    }, RETRY_MS);
   }
 }

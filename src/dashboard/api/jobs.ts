@@ -30,7 +30,7 @@ export interface CommandResult {
 }
 
 /** The page behind `knownRows` rows, which begins at the bookmark; undefined: the first one. */
-export async function readJobs(
+export function readJobs(
   query: Query,
   { bookmark, knownRows }: { readonly bookmark: string | undefined; readonly knownRows: number },
   signal: AbortSignal,
@@ -92,9 +92,12 @@ async function countByPages(
   return { count, isExact: false };
 }
 
-/** Of the query of a view, what names jobs; the rest orders them. */
-export function filterPart({ sort: _sort, descending: _descending, ...filter }: Query): Query {
-  return filter;
+/** What orders the jobs of a view, or leads through their pages. */
+const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
+
+/** Of the query of a view, what names jobs. */
+export function filterPart(query: Query): Query {
+  return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
 
 /** Throws a RequestError. */
