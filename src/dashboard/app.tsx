@@ -13,7 +13,7 @@ import { Foreign, Problem } from "./components/text.tsx";
 import { EventsPage } from "./pages/events.tsx";
 import { JobPage } from "./pages/job.tsx";
 import { JobsPage } from "./pages/jobs.tsx";
-import { LoginPage } from "./pages/login.tsx";
+import { LoginDialog, LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
 import { RulePage } from "./pages/rule.tsx";
@@ -35,6 +35,8 @@ export function App() {
   const [loggedIn, setLoggedIn] = useState<Session>();
   const found = useLoaded(readSession, "session");
   const session = loggedIn ?? found.value;
+  const reader = useRef<Session | undefined>(undefined);
+  if (session?.reads) reader.current = session;
   useEffect(() => {
     // A session that has ended leads to the login, and from there back to the same view.
     const look = () => void readSession().then(setLoggedIn, () => {});
@@ -53,12 +55,31 @@ export function App() {
       </main>
     );
   }
-  if (!session.reads) return <LoginPage session={session} onLogin={setLoggedIn} />;
+  if (reader.current === undefined) return <LoginPage session={session} onLogin={setLoggedIn} />;
   const leave = () => void logOut().finally(() => window.location.reload());
-  return <Frame session={session} onLeave={leave} />;
+  // What one user has typed is not for another one.
+  return (
+    <>
+      <Frame
+        key={reader.current.name}
+        session={reader.current}
+        isLoggedOut={!session.reads}
+        onLeave={leave}
+      />
+      {!session.reads && <LoginDialog session={session} onLogin={setLoggedIn} />}
+    </>
+  );
 }
 
-function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) {
+function Frame({
+  session,
+  isLoggedOut,
+  onLeave,
+}: {
+  session: Session;
+  isLoggedOut: boolean;
+  onLeave: () => void;
+}) {
   const view = useView();
   const nowMs = useNow();
   const [zone, setZone] = usePreference("time-zone", ["local", "utc"]);
@@ -72,8 +93,11 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
     document.documentElement.dataset.theme = theme;
   }, [theme]);
   const surroundings = useMemo(
-    () => ({ session, nowMs, timeZone, isPaused, setFeedState, announce }),
-    [session, nowMs, timeZone, isPaused, announce],
+    () => ({
+      ...{ session, isLoggedOut, nowMs, timeZone, setFeedState, announce },
+      isPaused: isPaused || isLoggedOut,
+    }),
+    [session, isLoggedOut, nowMs, timeZone, isPaused, announce],
   );
   return (
     <SurroundingsContext.Provider value={surroundings}>

@@ -24,6 +24,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     processes = new Processes();
     [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
     await ask(node, "PUT", "/films");
+    const reader = { type: "user", name: "rita", roles: ["_tandem_reader"], password: "secret" };
+    await ask(node, "PUT", "/_users/org.couchdb.user:rita", reader);
   });
 
   afterAll(async () => {
@@ -58,6 +60,40 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Live", { exact: true }).waitFor();
   });
 
+  test("who is asked to log in again finds the form as it was, and another user finds none", async () => {
+    const { page, show, violations } = await visit(browser, node.url, "root");
+    await show("/new");
+    await page.getByLabel("Source address").fill("films");
+    const endsSession = async () => {
+      await page.context().clearCookies();
+      // The check of what is typed meets the end of the session.
+      await page.getByLabel("Target address").fill("copy");
+      await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
+    };
+    await endsSession();
+    expect(await violations()).toEqual([]);
+    expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    const dialog = page.getByRole("dialog", { name: "The session has ended" });
+    const logIn = async (name: string) => {
+      await dialog.getByLabel("User").fill(name);
+      await dialog.getByLabel("Password").fill("secret");
+      await dialog.getByRole("button", { name: "Log in" }).click();
+      await dialog.waitFor({ state: "detached" });
+    };
+    await logIn("root");
+    expect(await page.getByLabel("Source address").inputValue()).toBe("films");
+    expect(await page.getByLabel("Target address").inputValue()).toBe("copy");
+    await page.getByText("It can be read, and has").waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.getByLabel("Target address").fill("");
+    await endsSession();
+    await logIn("rita");
+    await page.getByText("may change nothing").waitFor();
+    expect(await page.getByLabel("Source address").count()).toBe(0);
+  });
+
   test("the end of a session is met by a feed, too, and is no lost connection", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
@@ -65,7 +101,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.context().clearCookies();
     await look(page, "hidden");
     await look(page, "visible");
-    await page.getByRole("button", { name: "Log in" }).waitFor();
+    await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
   });
 });

@@ -7,10 +7,14 @@ import type { JobEvent, Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
 
 export interface Surroundings {
+  /** The last one with which somebody could read. */
   readonly session: Session;
+  /** Whether it has ended, and somebody is asked to log in. */
+  readonly isLoggedOut: boolean;
   /** Of the browser, once a second. */
   readonly nowMs: number;
   readonly timeZone: TimeZone;
+  /** What is shown stays as it is: the user wants that, or is asked to log in. */
   readonly isPaused: boolean;
   readonly setFeedState: (state: FeedState) => void;
   /** Says something to the user, and to screen readers; `undo` takes back what was done. */
@@ -36,7 +40,7 @@ interface FeedHandlers {
  * place `since`, or those from now on. While `since` is null, it does not begin.
  */
 export function useFeed(query: Query, handlers: FeedHandlers, since?: string | null): void {
-  const { isPaused, setFeedState } = useSurroundings();
+  const { isLoggedOut, isPaused, setFeedState } = useSurroundings();
   // A browser has six connections to a server at most, and each feed takes one.
   const isInSight = useIsInSight();
   const latest = useRef(handlers);
@@ -60,6 +64,12 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
     if (isFollowed) feed.open();
     return () => feed.close();
   }, [feed, isFollowed]);
+  const wasLoggedOut = useRef(false);
+  useEffect(() => {
+    // What was asked for meanwhile was refused.
+    if (wasLoggedOut.current && !isLoggedOut) latest.current.gap();
+    wasLoggedOut.current = isLoggedOut;
+  }, [isLoggedOut]);
 }
 
 function useIsInSight(): boolean {

@@ -8,7 +8,8 @@ export function Dialog({
   children,
 }: {
   title: string;
-  onClose: () => void;
+  /** Undefined: it stays until it is taken away. */
+  onClose?: () => void;
   children: ComponentChildren;
 }) {
   const element = useRef<HTMLDialogElement>(null);
@@ -27,10 +28,12 @@ export function Dialog({
   const leave = (event: Event) => {
     if (!event.cancelable) return;
     event.preventDefault();
-    onClose();
+    onClose?.();
   };
+  // Some browsers close it nevertheless when they are asked to twice.
+  const stay = () => element.current?.showModal();
   return (
-    <dialog ref={element} aria-labelledby={titleId} onCancel={leave} onClose={onClose}>
+    <dialog ref={element} aria-labelledby={titleId} onCancel={leave} onClose={onClose ?? stay}>
       <h2 id={titleId}>{title}</h2>
       {children}
     </dialog>

@@ -2,15 +2,37 @@
 import { useState } from "preact/hooks";
 import { RequestError } from "../api/request.ts";
 import { logIn, type Session } from "../api/session.ts";
+import { Dialog } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
-export function LoginPage({
-  session,
-  onLogin,
-}: {
-  session: Session;
-  onLogin: (session: Session) => void;
-}) {
+interface LoginProps {
+  /** Of who may not see the dashboard. */
+  readonly session: Session;
+  readonly onLogin: (session: Session) => void;
+}
+
+export function LoginPage(props: LoginProps) {
+  return (
+    <main class="centre">
+      <div class="login">
+        <h1>Tandem</h1>
+        <LoginForm {...props} />
+      </div>
+    </main>
+  );
+}
+
+/** In front of a page that goes on where it was. */
+export function LoginDialog(props: LoginProps) {
+  return (
+    <Dialog title="The session has ended">
+      <p>The page stays as it is, with what was typed into it.</p>
+      <LoginForm {...props} />
+    </Dialog>
+  );
+}
+
+function LoginForm({ session, onLogin }: LoginProps) {
   const [error, setError] = useState<unknown>();
   const [refused, setRefused] = useState(session.name);
   const [isAsking, setIsAsking] = useState(false);
@@ -31,27 +53,24 @@ export function LoginPage({
     }
   };
   return (
-    <main class="centre">
-      <form class="login" onSubmit={(event) => void submit(event)}>
-        <h1>Tandem</h1>
-        {refused !== null && (
-          <p class="problem" role="alert">
-            <Foreign text={refused} /> is neither a server admin nor has the role _tandem_reader.
-          </p>
-        )}
-        <label class="field">
-          User
-          <input name="name" required autoComplete="username" />
-        </label>
-        <label class="field">
-          Password
-          <input name="password" type="password" required autoComplete="current-password" />
-        </label>
-        <Problem error={error} />
-        <button type="submit" class="primary" disabled={isAsking}>
-          Log in
-        </button>
-      </form>
-    </main>
+    <form onSubmit={(event) => void submit(event)}>
+      {refused !== null && (
+        <p class="problem" role="alert">
+          <Foreign text={refused} /> is neither a server admin nor has the role _tandem_reader.
+        </p>
+      )}
+      <label class="field">
+        User
+        <input name="name" required autoComplete="username" />
+      </label>
+      <label class="field">
+        Password
+        <input name="password" type="password" required autoComplete="current-password" />
+      </label>
+      <Problem error={error} />
+      <button type="submit" class="primary" disabled={isAsking}>
+        Log in
+      </button>
+    </form>
   );
 }

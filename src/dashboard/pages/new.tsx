@@ -48,7 +48,10 @@ export function NewPage({ query }: { query: Query }) {
   const { edit, clone } = query;
   const start = useLoaded((signal) => readStart(session, query, signal), JSON.stringify(query));
   // Says whether the connection stands.
-  useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
+  const reload = () => {
+    if (start.value === undefined) start.reload();
+  };
+  useFeed({ state: "failed" }, { event: () => {}, gap: reload });
   const title =
     edit !== undefined
       ? "Edit a replication"
@@ -98,14 +101,14 @@ async function readStart(
 }
 
 function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
-  const { announce } = useSurroundings();
+  const { announce, isLoggedOut } = useSurroundings();
   const [typed, setFields] = useState(start.fields);
   const fields = useMemo(() => (isEdit ? typed : withTrimmedName(typed)), [isEdit, typed]);
   const [error, setError] = useState<unknown>();
   const [isSending, setIsSending] = useState(false);
   const [isLoggingIn, setIsLoggingIn] = useState(false);
   const draft = useMemo(() => draftOf(fields, start.original), [fields, start.original]);
-  const checked = useCheck(fields.database, draft, isLoggingIn);
+  const checked = useCheck(fields.database, draft, isLoggingIn || isLoggedOut);
   const change = (changed: Partial<FormFields>) =>
     setFields((before) => ({ ...before, ...changed }));
   const submit = async (event: SubmitEvent) => {

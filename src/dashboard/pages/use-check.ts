@@ -19,8 +19,8 @@ export interface Checked {
 }
 
 /**
- * `document` undefined: there is nothing to check yet. `isHeld`: not now, because somebody types a password: servers may lock out who
- * tries half of one.
+ * `document` undefined: there is nothing to check yet. `isHeld`: not now, because somebody types a password, and servers may lock out
+ * who tries half of one, or because nobody is logged in.
  */
 export function useCheck(
   database: string,
