@@ -9,6 +9,7 @@ import { useView } from "./base/location.ts";
 import { usePreference } from "./base/preferences.ts";
 import { useLoaded } from "./base/use-loaded.ts";
 import { linkTo, type View } from "./base/view.ts";
+import { Boundary } from "./components/boundary.tsx";
 import { Foreign, Problem } from "./components/text.tsx";
 import { EventsPage } from "./pages/events.tsx";
 import { JobPage } from "./pages/job.tsx";
@@ -129,7 +130,9 @@ function Frame({
         </p>
       )}
       <main id="main" tabIndex={-1}>
-        <Page view={view} />
+        <Boundary view={linkTo(view.segments, view.query)}>
+          <Page view={view} />
+        </Boundary>
       </main>
       <footer class="bottom">
         <label class="inline">

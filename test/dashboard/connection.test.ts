@@ -104,4 +104,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
   });
+
+  test("a page that cannot be drawn says so, and the others go on", async () => {
+    const { page, show, violations } = await visit(browser, node.url, "root");
+    await page.route("**/_tandem/nodes", (route) => route.fulfill({ json: { nodes: [null] } }));
+    await show("/nodes");
+    await page.getByRole("heading", { name: "This page cannot be shown" }).waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+    expect(await violations()).toEqual([]);
+    await page.getByRole("link", { name: "Events" }).click();
+    await page.getByRole("heading", { name: "Events" }).waitFor();
+    await page.unroute("**/_tandem/nodes");
+    await page.getByRole("link", { name: "Nodes", exact: true }).click();
+    await page.getByText("Last report").waitFor();
+  });
 });

@@ -1,0 +1,47 @@
+/** Keeps a page that cannot be drawn from taking the others with it. */
+import { Component, type ComponentChildren } from "preact";
+import { useFeed } from "../base/context.ts";
+import { Problem } from "./text.tsx";
+
+interface BoundaryProps {
+  /** The address of what is within: another one is drawn anew. */
+  readonly view: string;
+  readonly children: ComponentChildren;
+}
+
+interface BoundaryState {
+  readonly failed?: { readonly view: string; readonly error: unknown } | undefined;
+}
+
+export class Boundary extends Component<BoundaryProps, BoundaryState> {
+  static override getDerivedStateFromProps({ view }: BoundaryProps, { failed }: BoundaryState) {
+    return failed === undefined || failed.view === view ? null : { failed: undefined };
+  }
+
+  override componentDidCatch(error: unknown): void {
+    this.setState({ failed: { view: this.props.view, error } });
+  }
+
+  override render() {
+    const { failed } = this.state;
+    if (failed === undefined) return this.props.children;
+    return <Broken error={failed.error} />;
+  }
+}
+
+function Broken({ error }: { error: unknown }) {
+  // Says whether the connection stands.
+  useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
+  return (
+    <>
+      <h1>This page cannot be shown</h1>
+      <p>The dashboard has met something that it does not understand. Other pages go on.</p>
+      <Problem error={error} />
+      <div class="commands">
+        <button type="button" onClick={() => window.location.reload()}>
+          Load it again
+        </button>
+      </div>
+    </>
+  );
+}
