@@ -192,4 +192,20 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
     await page.getByText("New credentials for 3 jobs; 2 documents refused them").waitFor();
   });
+
+  test("shares are edited with keys: the focus goes where it is sent, and stays there", async () => {
+    await ask("PUT", "/_replicator/shared", {
+      source: "films",
+      target: "nowhere",
+      continuous: true,
+    });
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fshared/_cancel").then(() => {}));
+    const { page, show } = await visit(browser, node.url, "root");
+    await page.clock.install();
+    await show("/servers");
+    await page.getByRole("button", { name: "Edit shares of _replicator" }).press("Enter");
+    await page.keyboard.press("Tab");
+    await page.clock.runFor(3_000);
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Set");
+  });
 });

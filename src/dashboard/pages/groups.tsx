@@ -167,7 +167,7 @@ function Row({
               required
               aria-label={`Shares of ${name}`}
               value={draft}
-              ref={(element) => element?.focus()}
+              ref={takeFocus}
               onInput={({ currentTarget }) => onDraft(currentTarget.value)}
               onKeyDown={({ key }) => {
                 if (key === "Escape") onDraft(undefined);
@@ -187,6 +187,11 @@ function Row({
       </Cell>
     </tr>
   );
+}
+
+/** Once, when it comes: a function that is another one with each drawing would be told each time. */
+function takeFocus(element: HTMLElement | null): void {
+  element?.focus();
 }
 
 /** Undefined for what can be no number of shares. */
