@@ -208,4 +208,32 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.clock.runFor(3_000);
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Set");
   });
+
+  test("documents of a paused job are tried when it is resumed, and that is said", async () => {
+    const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
+    await ask("PUT", "/mixed");
+    await ask("PUT", "/mixed/a", { odd: true });
+    await ask("PUT", "/strict");
+    await ask("PUT", "/strict/_design/v", { validate_doc_update: validate });
+    await ask("PUT", "/_replicator/strict", {
+      source: "mixed",
+      target: "strict",
+      continuous: true,
+    });
+    const job = "/_tandem/jobs/_replicator%2Fstrict";
+    onTestFinished(() => ask("POST", `${job}/_cancel`).then(() => {}));
+    await node.onceAnswered(
+      () => ask("GET", job),
+      ({ left_behind: count }) => count === 1,
+    );
+    await ask("POST", `${job}/_pause`);
+    await node.onceAnswered(
+      () => ask("GET", job),
+      ({ state }) => state !== "running",
+    );
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs/_replicator%2Fstrict");
+    await page.getByRole("button", { name: "Retry all documents" }).click();
+    await page.getByText("The job is paused, and tries them when it is resumed").waitFor();
+  });
 });

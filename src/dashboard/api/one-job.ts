@@ -1,7 +1,7 @@
 /** One job with what belongs to it. */
 import { pathOfJob } from "./jobs.ts";
 import { RETRY_IDS_MAX } from "./limits.ts";
-import { get, RequestError, request, requestText, segmentOf, withQuery } from "./request.ts";
+import { exchange, get, RequestError, request, segmentOf, withQuery } from "./request.ts";
 import type { Session } from "./session.ts";
 import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
 
@@ -36,9 +36,13 @@ export async function readFailures(
 }
 
 export interface RetriedFailures {
+  /** Otherwise it goes on; for a paused job, when it is resumed. */
+  readonly isDone: boolean;
   readonly tried: number;
   readonly total_rows: number;
 }
+
+const ACCEPTED = 202;
 
 /** Waits for the retry of the whole list, or of these documents, up to half a minute. */
 export async function retryFailures(
@@ -46,7 +50,9 @@ export async function retryFailures(
   ids?: readonly string[],
 ): Promise<RetriedFailures> {
   const body = ids === undefined ? {} : { ids };
-  return request("POST", `${pathOfJob(name)}/failures/_retry`, { body });
+  const path = `${pathOfJob(name)}/failures/_retry`;
+  const { status, text } = await exchange("POST", path, { body });
+  return { ...JSON.parse(text), isDone: status !== ACCEPTED };
 }
 
 /** Begins at this update sequence of the source, whatever the checkpoints say. `why` may be empty. */
@@ -79,7 +85,7 @@ export async function readDocument(
   }
   try {
     const path = pathOfDocument(job.database, job.doc_id);
-    const text = await requestText("GET", path, { signal });
+    const { text } = await exchange("GET", path, { signal });
     return { document: JSON.parse(text), text };
   } catch (error) {
     if (error instanceof RequestError && [401, 403, 404].includes(error.status)) return undefined;

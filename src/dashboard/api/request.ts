@@ -58,15 +58,23 @@ export async function request<Answer>(
   path: string,
   parts: RequestParts = {},
 ): Promise<Answer> {
-  return jsonOf(await requestText(method, path, parts)) as Answer;
+  const { text } = await exchange(method, path, parts);
+  return jsonOf(text) as Answer;
 }
 
-/** The answer to the letter. Throws a RequestError. */
-export async function requestText(
+export interface Exchanged {
+  /** From 200 to 299. */
+  readonly status: number;
+  /** The body, to the letter. */
+  readonly text: string;
+}
+
+/** Throws a RequestError. */
+export async function exchange(
   method: Method,
   path: string,
   { body, signal }: RequestParts = {},
-): Promise<string> {
+): Promise<Exchanged> {
   const response = await fetch(addressOf(path), {
     method,
     headers: HEADERS,
@@ -77,7 +85,7 @@ export async function requestText(
     throw new RequestError(0, "unreachable", "The server cannot be reached.");
   });
   const text = await response.text().catch(() => "");
-  if (response.ok) return text;
+  if (response.ok) return { status: response.status, text };
   // Who asks for the session learns it from the answer.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));

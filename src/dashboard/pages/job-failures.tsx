@@ -1,6 +1,6 @@
 /** The documents of a job that did not arrive, by reason, and the retry of one, some or all of them. */
 import { useState } from "preact/hooks";
-import { FAILURE_ROWS, readFailures, retryFailures } from "../api/one-job.ts";
+import { FAILURE_ROWS, type RetriedFailures, readFailures, retryFailures } from "../api/one-job.ts";
 import type { DocumentFailure, FailureCount } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
@@ -20,12 +20,15 @@ const COLUMNS: readonly Column[] = [
 
 export function JobFailures({
   name,
+  isPaused,
   total,
   counts,
   hand,
   reload,
 }: {
   name: string;
+  /** Of the job. */
+  isPaused: boolean;
   total: number;
   counts: readonly FailureCount[];
   /** Told of the hand at the list. */
@@ -46,8 +49,7 @@ export function JobFailures({
     setIsTrying(true);
     setError(undefined);
     try {
-      const { tried, total_rows: left } = await retryFailures(name, ids);
-      announce(`Tried ${formatCount(tried, "document")}; ${formatNumber(left)} left behind`);
+      announce(retriedText(await retryFailures(name, ids), isPaused));
       setSelected(new Set());
       setRound(round + 1);
       reload();
@@ -114,6 +116,14 @@ export function JobFailures({
       <Pager label="documents" skip={skip} rows={FAILURE_ROWS} total={total} onSkip={turn} />
     </section>
   );
+}
+
+function retriedText({ isDone, tried, total_rows: left }: RetriedFailures, isPaused: boolean) {
+  const leftText = `${formatNumber(left)} left behind`;
+  if (isDone) return `Tried ${formatCount(tried, "document")}; ${leftText}`;
+  return isPaused
+    ? `The job is paused, and tries them when it is resumed; ${leftText}`
+    : `They are still being tried; ${leftText} so far`;
 }
 
 function Row({

@@ -107,6 +107,7 @@ function Details({
       {failureTotal > 0 && (
         <JobFailures
           name={name}
+          isPaused={job.paused}
           total={failureTotal}
           counts={failureCounts}
           hand={hand}
