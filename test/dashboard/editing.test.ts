@@ -236,4 +236,20 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Retry all documents" }).click();
     await page.getByText("The job is paused, and tries them when it is resumed").waitFor();
   });
+
+  test("a page of servers behind the last one is the last one", async () => {
+    const row = {
+      ...{ source_jobs: 1, target_jobs: 0, failing: {}, outage: null, limiter_ms: 0, requests: 0 },
+      ...{ latency_ms: null, budgets: [] },
+    };
+    const { page, show } = await visit(browser, node.url, "root");
+    await page.route(/\/_tandem\/endpoints\?/, (route) => {
+      const skip = Number(new URL(route.request().url()).searchParams.get("skip"));
+      const endpoints = skip < 150 ? [{ ...row, host: `behind-${skip}.example` }] : [];
+      return route.fulfill({ json: { total_rows: 150, endpoints } });
+    });
+    await show("/servers?skip=300");
+    await page.getByText("behind-100.example").waitFor();
+    await page.getByText("101–150 of 150").waitFor();
+  });
 });

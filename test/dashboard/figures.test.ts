@@ -5,6 +5,7 @@ import { LISTED_JOBS_MAX } from "../../src/api/replication/jobs.ts";
 import { BUDGET_LIMITS } from "../../src/dashboard/api/budget.ts";
 import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
 import * as limits from "../../src/dashboard/api/limits.ts";
+import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import {
   FAILURE_CLASSES,
   JOB_STATES,
@@ -90,6 +91,16 @@ describe("figures and texts", () => {
     ["[-1e999]", "-1e999"],
   ])("of %s a browser would change the number %s", (text, number) => {
     expect(inexactNumber(text)).toBe(number);
+  });
+
+  test.each([
+    [0, 250, 0],
+    [200, 250, 200],
+    [200, 200, 100],
+    [500, 101, 100],
+    [100, 0, 0],
+  ])("behind %d rows of %d stands a page that begins at %d", (skip, total, within) => {
+    expect(skipWithin(skip, 100, total)).toBe(within);
   });
 });
 

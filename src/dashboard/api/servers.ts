@@ -1,4 +1,5 @@
 /** The servers that jobs name, and the groups that share the slots. */
+import { skipWithin } from "./pages.ts";
 import { get, request, segmentOf, withQuery } from "./request.ts";
 import type { EndpointRow, GroupRow } from "./types.ts";
 
@@ -6,27 +7,34 @@ import type { EndpointRow, GroupRow } from "./types.ts";
 export const PAGE_ROWS = 100;
 
 export interface Page<Row> {
+  /** Rows before it. */
+  readonly skip: number;
   /** Of all. */
   readonly total: number;
   readonly rows: readonly Row[];
 }
 
 /** The one where most jobs fail first. */
-export async function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
-  const { total_rows: total, endpoints: rows } = await get<{
-    total_rows: number;
-    endpoints: EndpointRow[];
-  }>(pagePath("_tandem/endpoints", skip), signal);
-  return { total, rows };
+export function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
+  return readPage("endpoints", skip, signal);
 }
 
 /** The one that waits longest first. */
-export async function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
-  const { total_rows: total, groups: rows } = await get<{
-    total_rows: number;
-    groups: GroupRow[];
-  }>(pagePath("_tandem/groups", skip), signal);
-  return { total, rows };
+export function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
+  return readPage("groups", skip, signal);
+}
+
+/** The page behind `skip` rows; the last one where there are not so many any more. */
+async function readPage<Row>(
+  list: "endpoints" | "groups",
+  skip: number,
+  signal: AbortSignal,
+): Promise<Page<Row>> {
+  const { total_rows: total, ...answer } = await get<
+    { readonly total_rows: number } & Readonly<Record<typeof list, readonly Row[]>>
+  >(pagePath(list, PAGE_ROWS, skip), signal);
+  const within = skipWithin(skip, PAGE_ROWS, total);
+  return within === skip ? { skip, total, rows: answer[list] } : readPage(list, within, signal);
 }
 
 /** A setting of the cluster, kept by the node that is asked. */
@@ -36,6 +44,6 @@ export async function setShares(group: string, shares: number): Promise<void> {
   await request("PUT", path, { body: String(shares) });
 }
 
-function pagePath(path: string, skip: number): string {
-  return withQuery(path, { limit: String(PAGE_ROWS), skip: String(skip) });
+function pagePath(list: string, limit: number, skip: number): string {
+  return withQuery(`_tandem/${list}`, { limit: String(limit), skip: String(skip) });
 }

@@ -1,6 +1,7 @@
 /** The documents of a job that did not arrive, by reason, and the retry of one, some or all of them. */
 import { useState } from "preact/hooks";
 import { FAILURE_ROWS, type RetriedFailures, readFailures, retryFailures } from "../api/one-job.ts";
+import { skipWithin } from "../api/pages.ts";
 import type { DocumentFailure, FailureCount } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
@@ -36,7 +37,8 @@ export function JobFailures({
   reload: () => void;
 }) {
   const { session, announce } = useSurroundings();
-  const [skip, setSkip] = useState(0);
+  const [wantedSkip, setSkip] = useState(0);
+  const skip = skipWithin(wantedSkip, FAILURE_ROWS, total);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [isTrying, setIsTrying] = useState(false);
   const [round, setRound] = useState(0);

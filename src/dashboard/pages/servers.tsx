@@ -40,10 +40,14 @@ export function ServersPage({ query }: { query: Query }) {
       <Problem error={endpoints.error ?? groups.error} />
       {endpoints.value !== undefined && endpoints.value.total > 0 && (
         <>
-          <Endpoints key={skip} rows={endpoints.value.rows} onChange={endpoints.reload} />
+          <Endpoints
+            key={endpoints.value.skip}
+            rows={endpoints.value.rows}
+            onChange={endpoints.reload}
+          />
           <Pager
             label="servers"
-            skip={skip}
+            skip={endpoints.value.skip}
             rows={PAGE_ROWS}
             total={endpoints.value.total}
             onSkip={(rows) => goTo(linkTo(["servers"], rows === 0 ? {} : { skip: String(rows) }))}
@@ -52,10 +56,10 @@ export function ServersPage({ query }: { query: Query }) {
       )}
       {groups.value !== undefined && (
         <>
-          <Groups key={groupSkip} page={groups.value} onChange={groups.reload} />
+          <Groups key={groups.value.skip} page={groups.value} onChange={groups.reload} />
           <Pager
             label="groups"
-            skip={groupSkip}
+            skip={groups.value.skip}
             rows={PAGE_ROWS}
             total={groups.value.total}
             onSkip={setGroupSkip}
