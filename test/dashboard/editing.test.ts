@@ -252,4 +252,17 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("behind-100.example").waitFor();
     await page.getByText("101–150 of 150").waitFor();
   });
+
+  test("a budget of a server that no job names is shown, and removed", async () => {
+    await ask("PUT", "/_tandem/budgets/gone.example", { read: { requests_per_sec: 5 } });
+    const { page, show, violations } = await visit(browser, node.url, "root");
+    await show("/servers");
+    await page.getByRole("heading", { name: "Budgets of servers that no job names" }).waitFor();
+    await page.getByText("read 5 requests/s").waitFor();
+    expect(await violations()).toEqual([]);
+    await page.getByRole("button", { name: "Edit the budget of gone.example" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+    await page.getByText("gone.example has no budget").waitFor();
+    await page.getByRole("heading", { name: "no job names" }).waitFor({ state: "detached" });
+  });
 });

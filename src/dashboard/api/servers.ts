@@ -1,4 +1,5 @@
 /** The servers that jobs name, and the groups that share the slots. */
+import type { BudgetRow } from "./budget.ts";
 import { skipWithin } from "./pages.ts";
 import { get, request, segmentOf, withQuery } from "./request.ts";
 import type { EndpointRow, GroupRow } from "./types.ts";
@@ -35,6 +36,18 @@ async function readPage<Row>(
   >(pagePath(list, PAGE_ROWS, skip), signal);
   const within = skipWithin(skip, PAGE_ROWS, total);
   return within === skip ? { skip, total, rows: answer[list] } : readPage(list, within, signal);
+}
+
+/** The budgets of servers that no job names. */
+export async function readOtherBudgets(signal: AbortSignal): Promise<readonly BudgetRow[]> {
+  const { budgets } = await get<{ budgets: BudgetRow[] }>("_tandem/budgets", signal);
+  if (budgets.length === 0) return [];
+  const { endpoints } = await get<{ endpoints: EndpointRow[] }>(
+    pagePath("endpoints", Number.MAX_SAFE_INTEGER, 0),
+    signal,
+  );
+  const shown = new Set(endpoints.flatMap((endpoint) => endpoint.budgets.map(({ name }) => name)));
+  return budgets.filter(({ name }) => !shown.has(name));
 }
 
 /** A setting of the cluster, kept by the node that is asked. */

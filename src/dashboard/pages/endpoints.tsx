@@ -52,17 +52,54 @@ export function Endpoints({
           />
         ))}
       </Table>
-      {edited !== undefined && (
-        <BudgetDialog
-          {...edited}
-          onClose={(isDone) => {
-            setEdited(undefined);
-            if (isDone) onChange();
-          }}
-        />
-      )}
+      <EditedBudget edited={edited} onEdit={setEdited} onChange={onChange} />
     </>
   );
+}
+
+/** The budgets of servers that no job names now. */
+export function OtherBudgets({
+  budgets,
+  onChange,
+}: {
+  budgets: readonly BudgetRow[];
+  onChange: () => void;
+}) {
+  const { session } = useSurroundings();
+  const [edited, setEdited] = useState<Edited>();
+  return (
+    <section class="panel" aria-labelledby="other-budgets-title">
+      <h2 id="other-budgets-title">Budgets of servers that no job names</h2>
+      <ul>
+        {budgets.map((budget) => (
+          <BudgetLine
+            key={budget.name}
+            budget={budget}
+            isNamed
+            onEdit={session.changes ? setEdited : undefined}
+          />
+        ))}
+      </ul>
+      <EditedBudget edited={edited} onEdit={setEdited} onChange={onChange} />
+    </section>
+  );
+}
+
+function EditedBudget({
+  edited,
+  onEdit,
+  onChange,
+}: {
+  edited: Edited | undefined;
+  onEdit: (edited: Edited | undefined) => void;
+  onChange: () => void;
+}) {
+  if (edited === undefined) return null;
+  const close = (isDone: boolean) => {
+    onEdit(undefined);
+    if (isDone) onChange();
+  };
+  return <BudgetDialog {...edited} onClose={close} />;
 }
 
 function Row({
@@ -133,24 +170,12 @@ function Budgets({
       {budgets.length === 0 && onEdit === undefined && <span class="nothing">–</span>}
       <ul>
         {budgets.map((budget) => (
-          <li key={budget.name}>
-            {budget.name !== host && (
-              <>
-                <Foreign text={budget.name} />:{" "}
-              </>
-            )}
-            {budgetText(budget)}
-            {onEdit !== undefined && (
-              <button
-                type="button"
-                class="quiet"
-                aria-label={`Edit the budget of ${budget.name}`}
-                onClick={() => onEdit({ budget, isNew: false })}
-              >
-                Edit
-              </button>
-            )}
-          </li>
+          <BudgetLine
+            key={budget.name}
+            budget={budget}
+            isNamed={budget.name !== host}
+            onEdit={onEdit}
+          />
         ))}
       </ul>
       {onEdit !== undefined && (
@@ -164,6 +189,39 @@ function Budgets({
         </button>
       )}
     </>
+  );
+}
+
+function BudgetLine({
+  budget,
+  isNamed,
+  onEdit,
+}: {
+  budget: BudgetRow;
+  /** Whether nothing else says whose it is. */
+  isNamed: boolean;
+  /** Undefined for users who change nothing. */
+  onEdit: ((edited: Edited) => void) | undefined;
+}) {
+  return (
+    <li>
+      {isNamed && (
+        <>
+          <Foreign text={budget.name} />:{" "}
+        </>
+      )}
+      {budgetText(budget)}
+      {onEdit !== undefined && (
+        <button
+          type="button"
+          class="quiet"
+          aria-label={`Edit the budget of ${budget.name}`}
+          onClick={() => onEdit({ budget, isNew: false })}
+        >
+          Edit
+        </button>
+      )}
+    </li>
   );
 }
 

@@ -1,6 +1,6 @@
 /** The servers that jobs name, and the groups that share the slots. */
 import { useState } from "preact/hooks";
-import { PAGE_ROWS, readEndpoints, readGroups } from "../api/servers.ts";
+import { PAGE_ROWS, readEndpoints, readGroups, readOtherBudgets } from "../api/servers.ts";
 import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
@@ -9,7 +9,7 @@ import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Pager } from "../components/pager.tsx";
 import { Problem } from "../components/text.tsx";
-import { Endpoints } from "./endpoints.tsx";
+import { Endpoints, OtherBudgets } from "./endpoints.tsx";
 import { Groups } from "./groups.tsx";
 
 const REFRESH_MS = 5_000;
@@ -19,6 +19,8 @@ export function ServersPage({ query }: { query: Query }) {
   const skip = Number(query.skip ?? 0) || 0;
   const [groupSkip, setGroupSkip] = useState(0);
   const endpoints = useLoaded((signal) => readEndpoints(skip, signal), `servers ${skip}`);
+  // It is read again when servers come or go: that they have budgets without jobs is seldom news.
+  const otherBudgets = useLoaded(readOtherBudgets, `budgets ${endpoints.value?.total}`);
   const groups = useLoaded((signal) => readGroups(groupSkip, signal), `groups ${groupSkip}`);
   const reload = () => {
     endpoints.reload();
@@ -37,13 +39,16 @@ export function ServersPage({ query }: { query: Query }) {
           <span class="section-note">{formatCount(endpoints.value.total, "server")}</span>
         )}
       </div>
-      <Problem error={endpoints.error ?? groups.error} />
+      <Problem error={endpoints.error ?? otherBudgets.error ?? groups.error} />
       {endpoints.value !== undefined && endpoints.value.total > 0 && (
         <>
           <Endpoints
             key={endpoints.value.skip}
             rows={endpoints.value.rows}
-            onChange={endpoints.reload}
+            onChange={() => {
+              endpoints.reload();
+              otherBudgets.reload();
+            }}
           />
           <Pager
             label="servers"
@@ -53,6 +58,9 @@ export function ServersPage({ query }: { query: Query }) {
             onSkip={(rows) => goTo(linkTo(["servers"], rows === 0 ? {} : { skip: String(rows) }))}
           />
         </>
+      )}
+      {otherBudgets.value !== undefined && otherBudgets.value.length > 0 && (
+        <OtherBudgets budgets={otherBudgets.value} onChange={otherBudgets.reload} />
       )}
       {groups.value !== undefined && (
         <>
