@@ -4,7 +4,7 @@ import type { FeedState } from "./api/event-feed.ts";
 import { UNAUTHORIZED_EVENT } from "./api/request.ts";
 import { logOut, readSession, type Session } from "./api/session.ts";
 import { SurroundingsContext } from "./base/context.ts";
-import type { TimeZone } from "./base/format.ts";
+import { type TimeZone, visibleText } from "./base/format.ts";
 import { useView } from "./base/location.ts";
 import { usePreference } from "./base/preferences.ts";
 import { useLoaded } from "./base/use-loaded.ts";
@@ -162,7 +162,7 @@ function Frame({
       <div class="message" role="status">
         {message !== undefined && (
           <>
-            {message.text}
+            {visibleText(message.text)}
             {message.undo !== undefined && (
               <button type="button" class="quiet" onClick={message.undo}>
                 Undo

@@ -265,4 +265,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("gone.example has no budget").waitFor();
     await page.getByRole("heading", { name: "no job names" }).waitFor({ state: "detached" });
   });
+
+  test("characters that turn the text around do so nowhere", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs?owner=a%E2%80%AEb");
+    await page.getByRole("link", { name: "Owner: a⟨U+202E⟩b" }).waitFor();
+    await show("/new");
+    await page.getByLabel("Source address").fill("a\u202eb");
+    await page.getByLabel("Target address").fill("c");
+    const sent = page.locator(".outcome pre");
+    for (const place of [sent.first(), sent.nth(1)]) {
+      await place.getByText(String.raw`a\u202eb`).waitFor();
+      expect(await place.textContent()).not.toContain("\u202e");
+    }
+  });
 });

@@ -23,7 +23,7 @@ import {
 } from "../../src/dashboard/base/format.ts";
 import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../../src/dashboard/base/job-filters.ts";
 import { lineOf, linesAfter } from "../../src/dashboard/base/job-line.ts";
-import { inexactNumber } from "../../src/dashboard/base/json.ts";
+import { inexactNumber, visibleJson } from "../../src/dashboard/base/json.ts";
 import { masked } from "../../src/dashboard/base/masked.ts";
 import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
@@ -81,6 +81,18 @@ describe("figures and texts", () => {
   test("characters that nobody sees, or that turn the text around, are shown as code points", () => {
     expect(visibleText("a\u202egpj.exe\n\u200b")).toBe("a⟨U+202E⟩gpj.exe⟨U+000A⟩⟨U+200B⟩");
     expect(visibleText("Größe 文")).toBe("Größe 文");
+    expect(visibleText("\u00ad\u180e\u3164\ufff9\u{e0041}\u115f")).toBe(
+      "⟨U+00AD⟩⟨U+180E⟩⟨U+3164⟩⟨U+FFF9⟩⟨U+E0041⟩⟨U+115F⟩",
+    );
+  });
+
+  test("JSON stays what it is, with escapes for such characters", () => {
+    const value = { "a\u202eb": ["\u{e0041}\u00ad", "Größe\n文"] };
+    const shown = visibleJson(value);
+    expect(shown).toContain(String.raw`"a\u202eb"`);
+    expect(shown).toContain(String.raw`\udb40\udc41\u00ad`);
+    expect(shown).not.toMatch(/\p{Cf}/u);
+    expect(JSON.parse(shown)).toEqual(value);
   });
 
   test.each([

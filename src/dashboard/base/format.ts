@@ -78,10 +78,13 @@ export function formatTime(time: string, timeZone: TimeZone): string {
   return format.format(new Date(time));
 }
 
-/** Ids, names and words of strangers: what would not be seen, or would turn the text around, is shown as its code point. */
+/** Characters that would not be seen, or would turn the text around. */
+export const UNSEEN = /[\p{Cc}\p{Cf}\u115f\u1160\u2028\u2029\u3164\uffa0]/gu;
+
+/** Ids, names and words of strangers: a character that nobody would see is shown as its code point. */
 export function visibleText(text: string): string {
   return text.replace(
-    /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu,
+    UNSEEN,
     (char) => `⟨U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 }

@@ -1,4 +1,17 @@
 /** JSON as people read and type it. Pure. */
+import { UNSEEN } from "./format.ts";
+
+/** In lines, with an escape for each character that nobody would see, or that would turn the text around. */
+export function visibleJson(value: unknown): string {
+  return JSON.stringify(value, null, 2).replace(UNSEEN, (char) =>
+    char === "\n" ? char : char.replace(/./gs, escaped),
+  );
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
 /** The first number in a JSON text that a program for browsers cannot keep as it stands. */
 export function inexactNumber(text: string): string | undefined {
   const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi);

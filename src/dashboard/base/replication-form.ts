@@ -1,5 +1,5 @@
 /** From the fields of the form to the document of a replication, and back. Pure. */
-import { inexactNumber } from "./json.ts";
+import { inexactNumber, visibleJson } from "./json.ts";
 import { MASK, masked } from "./masked.ts";
 import { REPLICATION_OPTIONS, type ReplicationOption } from "./replication-options.ts";
 import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
@@ -245,8 +245,7 @@ export function fieldsOf(document: Document, database: string, id: string): Form
     createTarget: document.create_target === true,
     selection: selection ?? "all",
     selected: selection === undefined ? "" : selectedText(selection, document[selection]),
-    queryParameters:
-      document.query_params === undefined ? "" : JSON.stringify(document.query_params, null, 2),
+    queryParameters: document.query_params === undefined ? "" : visibleJson(document.query_params),
     winningRevisionsOnly: document.winning_revs_only === true,
     skipsDeleted: document.deleted === "skip",
     documentBytesMax: bytesMaxText(document.documents),
@@ -260,7 +259,7 @@ export function fieldsOf(document: Document, database: string, id: string): Form
 
 /** The command that sends the document, without its secrets. */
 export function curlCommand(address: string, document: Document): string {
-  const body = JSON.stringify(masked(document), null, 2);
+  const body = visibleJson(masked(document));
   return [
     `curl -X PUT ${quoted(address)}`,
     "  -H 'Content-Type: application/json'",
@@ -348,7 +347,7 @@ function selectedText(kind: SelectionKind, value: unknown): string {
   if (kind === "doc_ids" && isTexts(value) && value.every((id) => /^(?!\s*\[)[^\r\n]+$/.test(id))) {
     return value.join("\n");
   }
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return typeof value === "string" ? value : visibleJson(value);
 }
 
 /** One a line; JSON, where an id is none or has several. */

@@ -1,9 +1,11 @@
 /** The filters and the order of a list of jobs. Each change is another address. */
 import { NONE } from "../api/failing-filter.ts";
 import { FAILURE_CLASSES, JOB_STATES, type Query } from "../api/types.ts";
+import { visibleText } from "../base/format.ts";
 import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../base/job-filters.ts";
 import { goTo } from "../base/location.ts";
 import { linkTo } from "../base/view.ts";
+import { Foreign } from "../components/text.tsx";
 
 /** Whose choice is always in sight. */
 const CHOSEN = new Set<string>([
@@ -92,7 +94,8 @@ export function JobFilters({ query }: { query: Query }) {
       />
       {others.map(([name, value]) => (
         <a key={name} class="button" href={linkWith(query, { [name]: "" })}>
-          {LABELS.get(name) ?? name}: {value === NONE ? "none" : value} ×
+          {LABELS.get(name) ?? <Foreign text={name} />}:{" "}
+          {value === NONE ? "none" : <Foreign text={value} />} ×
           <span class="hidden"> remove this filter</span>
         </a>
       ))}
@@ -127,7 +130,7 @@ function Choice({
       <select value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
         {offered.map((choice) => (
           <option key={choice} value={choice}>
-            {words[choice] ?? choice.replaceAll("_", " ")}
+            {words[choice] ?? visibleText(choice.replaceAll("_", " "))}
           </option>
         ))}
       </select>

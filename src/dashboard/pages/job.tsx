@@ -9,6 +9,7 @@ import { type Job, jobName } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
+import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import { lagsOf } from "../base/run-series.ts";
@@ -331,7 +332,7 @@ function Definition({ job }: { job: Job }) {
             : "This user may not read the document."}
         </p>
       ) : (
-        <pre>{JSON.stringify(masked(stored.document), null, 2)}</pre>
+        <pre>{visibleJson(masked(stored.document))}</pre>
       )}
     </section>
   );

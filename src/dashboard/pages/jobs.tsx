@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { COMMANDS, type Command, countJobs, filterPart, type Targets } from "../api/jobs.ts";
 import { jobName, type Query } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
-import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { shortAddress } from "../base/job-figures.ts";
 import type { JobLine } from "../base/job-line.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
@@ -254,7 +254,7 @@ function JobRow({
       <td class="cell-state">
         <StateBadge job={job} />
         {failure !== null && (
-          <span class="cell-error" title={failure.reason}>
+          <span class="cell-error" title={visibleText(failure.reason)}>
             {failure.class.replaceAll("_", " ")}
           </span>
         )}

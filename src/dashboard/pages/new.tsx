@@ -12,7 +12,7 @@ import { addressOf, get, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Job, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { inexactNumber } from "../base/json.ts";
+import { inexactNumber, visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import {
@@ -243,7 +243,7 @@ function Outcome({
       ) : (
         <>
           <h3>Document</h3>
-          <pre>{JSON.stringify(masked(sent.document), null, 2)}</pre>
+          <pre>{visibleJson(masked(sent.document))}</pre>
           <h3>The same from a shell</h3>
           <pre>{curlCommand(sent.address, sent.document)}</pre>
         </>

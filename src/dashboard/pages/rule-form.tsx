@@ -3,7 +3,7 @@ import { useId, useRef, useState } from "preact/hooks";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
 import type { RulePlan } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { inexactNumber } from "../base/json.ts";
+import { inexactNumber, visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { NEW_RULE } from "../base/rule-body.ts";
 import { linkTo } from "../base/view.ts";
@@ -38,7 +38,7 @@ export function RuleForm({
   const textId = useId();
   const noteId = `${textId}-note`;
   const [name, setName] = useState(fixedName ?? "");
-  const [text, setText] = useState(() => JSON.stringify(body, null, 2));
+  const [text, setText] = useState(() => visibleJson(body));
   /** Of the rule as it stands in the form. */
   const [plan, setPlan] = useState<RulePlan>();
   const [isAsking, setIsAsking] = useState(false);

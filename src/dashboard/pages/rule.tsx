@@ -5,6 +5,7 @@ import { planRemoval, readRule, removeRule } from "../api/rules.ts";
 import type { Query, Rule, RuleStatus } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
+import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { bodyOf } from "../base/rule-body.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
@@ -91,7 +92,7 @@ function Details({ rule }: { rule: Rule }) {
       <div class="columns">
         <section class="panel" aria-labelledby="rule-title">
           <h2 id="rule-title">Rule, as it was put</h2>
-          <pre>{JSON.stringify(bodyOf(rule), null, 2)}</pre>
+          <pre>{visibleJson(bodyOf(rule))}</pre>
         </section>
         {status.cannot_copy > 0 && <Faults status={status} />}
       </div>
