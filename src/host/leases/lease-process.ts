@@ -85,8 +85,8 @@ process.on("message", (message: ProcessLeaseMessage) => {
   if (message.kind === "stop") stop();
 });
 process.once("disconnect", stop);
-// A terminal's Ctrl-C reaches the child, too; the parent says when the lease is over.
-process.on("SIGINT", () => {});
+// A terminal's Ctrl-C, and its end, reach the child, too; the parent says when the lease is over.
+for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
 
 stopping.signal.addEventListener("abort", () => {
   // Nothing that hangs may keep a process alive whose lease is over.
