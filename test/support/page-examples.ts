@@ -79,11 +79,11 @@ export function withoutVarying(value: unknown, member = ""): unknown {
   );
 }
 
-/** Columns of a table are as wide as their values, so spaces count as one. */
+/** Columns of a table are as wide as their values, so spaces count as one. Pages end the lines of a header as their own. */
 export function textWithoutVarying(text: string): string {
   const named = VARYING_TEXTS.reduce(
     (rest, [pattern, name]) => rest.replaceAll(pattern, name),
     text,
   );
-  return named.replaceAll(/ +/g, " ").replaceAll(/ $/gm, "").trim();
+  return named.replaceAll("\r\n", "\n").replaceAll(/ +/g, " ").replaceAll(/ $/gm, "").trim();
 }
