@@ -1,16 +1,9 @@
 /** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
 import { execFileSync } from "node:child_process";
-import {
-  copyFileSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createSystemRuntime, LmdbImport, openLmdbEngine } from "../../src/host/index.ts";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
 import { PlainStore } from "../support/kv/plain-store.ts";
@@ -176,28 +169,6 @@ test.skipIf(!canMountMemory)(
       const again = await openStore(store);
       expect(await again.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
       await again.close();
-    });
-  },
-);
-
-test.each([
-  ["nothing", new Uint8Array()],
-  ["something else", new Uint8Array(100_000).fill(7)],
-])(
-  "a file of a store that holds %s is refused, and kept by an import that takes its place",
-  async (_, content) => {
-    await withDirectory(async (directory) => {
-      const file = join(directory, "data.mdb");
-      writeFileSync(file, content);
-      await expect(openStore(directory)).rejects.toMatchObject({
-        code: "KV_UNAVAILABLE",
-        details: { reason: `${file} is damaged: it is not a store` },
-      });
-      const imported = new LmdbImport({ directory, keepAs: "kept" });
-      await imported.finish(1);
-      await imported.close();
-      expect(new Uint8Array(readFileSync(join(directory, "kept")))).toEqual(content);
-      await (await openStore(directory)).close();
     });
   },
 );

@@ -1,16 +1,6 @@
 /** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
 import { randomUUID } from "node:crypto";
-import {
-  closeSync,
-  copyFileSync,
-  existsSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  rmSync,
-  statfsSync,
-} from "node:fs";
+import { copyFileSync, existsSync, linkSync, mkdirSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
@@ -151,10 +141,7 @@ function makeIfMissing(folder: string): void {
  */
 function makeFile(directory: string, options: Parameters<typeof open>[0]): void {
   const file = join(directory, DATA_FILE);
-  if (existsSync(file)) {
-    if (!hasMark(file)) throw new Error(`${file} is damaged: it is not a store`);
-    return;
-  }
+  if (existsSync(file)) return;
   const draft = join(directory, `new-${randomUUID()}`);
   const copy = `${draft}-copy`;
   try {
@@ -172,25 +159,6 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   } finally {
     for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
   }
-}
-
-/** LMDB's mark in its first page, and how many bytes into the file it stands. */
-const MARK = 0xbeefc0de;
-const MARK_AT_BYTES = 24;
-
-/**
- * Whether a file begins as those of LMDB do. It takes an empty file for a new store, and ends the process that gives it another one that
- * is none of its own.
- */
-export function hasMark(file: string): boolean {
-  const head = new Uint32Array(MARK_AT_BYTES / 4 + 1);
-  const descriptor = openSync(file, "r");
-  try {
-    readSync(descriptor, head, 0, head.byteLength, 0);
-  } finally {
-    closeSync(descriptor);
-  }
-  return head.at(-1) === MARK;
 }
 
 /** Puts on the disk what the folders hold, from the outer to the inner one. */

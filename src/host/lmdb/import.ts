@@ -6,13 +6,7 @@ import { open } from "lmdb";
 import { type KeyValue, KeyValueError } from "../../kv/index.ts";
 import { saveFile, saveFolder } from "../system/files.ts";
 import { asBuffer } from "./encoding.ts";
-import {
-  environmentOptions,
-  hasMark,
-  makeDirectory,
-  openDraft,
-  unavailable,
-} from "./environment.ts";
+import { environmentOptions, makeDirectory, openDraft, unavailable } from "./environment.ts";
 import {
   DATA_FILE,
   decodeShared,
@@ -148,7 +142,6 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
 
 /** Whether a process that lives has a slot for snapshots, which it takes with its first look and keeps. */
 function isOpen(directory: string): boolean {
-  if (!hasMark(join(directory, DATA_FILE))) return false;
   const store = open({ ...environmentOptions(directory), readOnly: true });
   try {
     store.readerCheck();
