@@ -12,6 +12,7 @@ import {
   unpackTuple,
   Versionstamp,
 } from "../../../src/kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 
@@ -20,7 +21,8 @@ const COPIES = Subspace.fromTuple(["copies"]);
 /** Documents of this name ask for a replication that another one asks for, too. */
 export const TWIN = "twin";
 
-type Deed = "hold" | "copy";
+/** `accept`: a run of a job begins that it may be too short to write down; of two that want the same replication, one ends without copying. */
+type Deed = "accept" | "hold" | "copy";
 
 function note(tx: Transaction, database: string, node: SimulatedNode, deed: Deed): void {
   const stamp = Versionstamp.incomplete(tx.nextUserVersion());
@@ -30,8 +32,18 @@ function note(tx: Transaction, database: string, node: SimulatedNode, deed: Deed
 
 /** Lets a queue write down which databases the jobs of this node copy into. */
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
+  const accept = jobs.accept.bind(jobs);
   const update = jobs.update.bind(jobs);
   return Object.assign(jobs, {
+    async accept(tx: Transaction, type: string, options: Parameters<Jobs["accept"]>[2]) {
+      const acceptance = await accept(tx, type, options);
+      if (type !== REPLICATION_JOB_TYPE || acceptance.kind !== "accepted") return acceptance;
+      for (const job of acceptance.jobs) {
+        const target = decodeJob(job).replication?.target;
+        if (target?.kind === "local") note(tx, target.database, node, "accept");
+      }
+      return acceptance;
+    },
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
@@ -68,7 +80,9 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
     const [deed, node, strikeCount] = unpackTuple(value) as [Deed, string, number];
-    if (deed === "hold") {
+    // What it copies from now on may be of this run.
+    if (deed === "accept") strikesWhenHeld.delete(`${database} ${node}`);
+    else if (deed === "hold") {
       holders.set(database, node);
       strikesWhenHeld.set(`${database} ${node}`, strikeCount);
     } else if (
