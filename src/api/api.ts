@@ -24,7 +24,7 @@ import { withChallenge } from "./http/challenge.ts";
 import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./http/error-responses.ts";
-import type { Api, ApiRequest, ApiResponse } from "./http/exchange.ts";
+import type { Api, ApiRequest, ApiResponse, User } from "./http/exchange.ts";
 import { notImplementedRoutes, unknownPath } from "./http/not-implemented.ts";
 import { BODY_BYTES_MAX } from "./http/request-body.ts";
 import type { Headers } from "./http/responses.ts";
@@ -32,6 +32,7 @@ import { type Match, type Route, Router, splitPath } from "./http/router.ts";
 import { allDocumentsRoutes } from "./queries/all-documents.ts";
 import { findRoutes } from "./queries/find.ts";
 import { indexRoutes } from "./queries/indexes.ts";
+import { type AnswerMember, batchRoutes } from "./server/batch.ts";
 import { dashboardRoutes } from "./server/dashboard.ts";
 import { serverInfoRoutes } from "./server/server-info.ts";
 import { utilityRoutes } from "./server/utilities.ts";
@@ -39,24 +40,23 @@ import { utilityRoutes } from "./server/utilities.ts";
 export function createApi(parts: ApiParts): Api {
   const runtime: Runtime = { ...parts.runtime, random: parts.runtime.random.fork("api") };
   const own: ApiParts = { ...parts, runtime };
-  const router = new Router(apiRoutes(own));
   const admission = new Admission(own.settings);
+  const answerMember: AnswerMember = (request, user, requestId) =>
+    traced(runtime, request, () => answer(dispatching, request, requestId, user));
+  const router = new Router(apiRoutes(own, answerMember));
+  const dispatching = { router, admission, parts: own };
   const { name, version } = parts.server.vendor;
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
   return async (incoming) => {
     const request = withForwardedHost(withMeantMethod(incoming), own.settings.forwardedHostHeader);
     const requestId = requestIdOf(request) ?? randomHex(runtime.random).slice(0, 10);
-    const startMs = runtime.clock.monotonicMs();
     const permission = preflight(own.cors, request);
-    const response =
-      permission ?? (await answer({ router, admission, parts: own }, request, requestId));
-    runtime.trace.event("api.answered", {
-      method: request.method,
-      path: request.path,
-      status: response.status,
-      durationMs: runtime.clock.monotonicMs() - startMs,
-    });
+    const response = await traced(
+      runtime,
+      request,
+      async () => permission ?? answer(dispatching, request, requestId),
+    );
     const headers = {
       "Cache-Control": "must-revalidate",
       Server: serverName,
@@ -71,8 +71,11 @@ export function createApi(parts: ApiParts): Api {
   };
 }
 
-/** All resources; of two with the same path and method, the later one counts. */
-export function apiRoutes(parts: ApiParts): readonly Route[] {
+/**
+ * All resources; of two with the same path and method, the later one counts. `answerMember` answers the requests that came together as
+ * one.
+ */
+export function apiRoutes(parts: ApiParts, answerMember: AnswerMember): readonly Route[] {
   return [
     ...notImplementedRoutes(),
     ...serverInfoRoutes(parts),
@@ -91,23 +94,41 @@ export function apiRoutes(parts: ApiParts): readonly Route[] {
     ...findRoutes(parts),
     ...indexRoutes(parts),
     ...databaseUpdatesRoutes(parts),
+    ...batchRoutes(parts, answerMember),
     ...utilityRoutes(parts.utilities),
     ...dashboardRoutes(parts.dashboard),
     ...parts.routes,
   ];
 }
 
+/** Announces how a request is answered. */
+async function traced(
+  { clock, trace }: Runtime,
+  { method, path }: ApiRequest,
+  work: () => Promise<ApiResponse>,
+): Promise<ApiResponse> {
+  const startMs = clock.monotonicMs();
+  const response = await work();
+  const { status } = response;
+  trace.event("api.answered", { method, path, status, durationMs: clock.monotonicMs() - startMs });
+  return response;
+}
+
+interface Dispatching {
+  readonly router: Router;
+  readonly admission: Admission;
+  readonly parts: ApiParts;
+}
+
+/** `sender`: who sends it, where that is known already. */
 async function answer(
-  {
-    router,
-    admission,
-    parts,
-  }: { readonly router: Router; readonly admission: Admission; readonly parts: ApiParts },
+  { router, admission, parts }: Dispatching,
   request: ApiRequest,
   requestId: string,
+  sender?: User,
 ): Promise<ApiResponse> {
   try {
-    const work = (): Promise<ApiResponse> => dispatch(router, parts, request, requestId);
+    const work = (): Promise<ApiResponse> => dispatch(router, parts, request, requestId, sender);
     const isCounted = needsPlace(request);
     const response = isCounted ? await admission.answer(request.signal, work) : await work();
     return request.method === "HEAD" ? await withoutBody(response) : response;
@@ -124,10 +145,11 @@ async function dispatch(
   parts: ApiParts,
   request: ApiRequest,
   requestId: string,
+  sender: User | undefined,
 ): Promise<ApiResponse> {
   const segments = splitPath(request.path, parts.settings);
   // Who has no business here does not even learn what there is.
-  const user = await parts.authenticate(request);
+  const user = sender ?? (await parts.authenticate(request));
   refuseForeignPages(parts.cors, request, user);
   const match = router.match(request.method, segments);
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);

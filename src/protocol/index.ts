@@ -1,4 +1,12 @@
 /** CouchDB's protocol, for client and server: revisions, media types, multipart, documents, selectors. */
+export type { BatchMessage } from "./batch.ts";
+export {
+  BATCH_BODY_BYTES_MAX,
+  BATCH_MESSAGES_MAX,
+  BATCH_TYPE,
+  BatchReader,
+  batchMessage,
+} from "./batch.ts";
 export type { Term } from "./external-term.ts";
 export {
   atom,

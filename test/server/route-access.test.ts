@@ -109,6 +109,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /",
       "GET /_up",
       "GET /_uuids",
+      "POST /_tandem/_batch",
       "GET /_session",
       "POST /_session",
       "DELETE /_session",
@@ -404,7 +405,7 @@ const ANY = "GET,PUT,POST,DELETE,COPY";
 
 /** `GET /films`: one line for each route, whatever defines it. */
 function routesThereAre(): string[] {
-  const lines = apiRoutes(world.parts).map(({ methods, path }) => {
+  const lines = apiRoutes(world.parts, world.api).map(({ methods, path }) => {
     const named = methods.filter((method) => method !== "HEAD").join(",");
     return `${named === ANY ? "ANY" : named} ${path}`;
   });

@@ -101,6 +101,8 @@ function demandOfServer(
     case "_membership":
       return "operations-reader";
     case "_tandem":
+      // Each request in it is looked at for itself.
+      if (second === "_batch") return "anybody";
       return second === "replications" ? "replicating-user" : "operations-reader";
     // Whose job it is, its handler knows.
     case "_scheduler":

@@ -1,0 +1,231 @@
+/**
+ * `POST /_tandem/_batch`: requests of replicators that travel together, and their answers as they come (decision 304). Each is answered
+ * as if it had come alone, for the sender of the batch. CouchDB has no counterpart.
+ */
+import {
+  type Clock,
+  concatBytes,
+  EMPTY_BYTES,
+  Notifier,
+  utf8Encode,
+  waitAtMost,
+} from "../../base/index.ts";
+import {
+  BATCH_BODY_BYTES_MAX,
+  BATCH_TYPE,
+  type BatchMessage,
+  BatchReader,
+  badRequest,
+  batchMessage,
+  ProtocolError,
+} from "../../protocol/index.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiRequest, ApiResponse, User } from "../http/exchange.ts";
+import { readBody } from "../http/request-body.ts";
+import { defineRoute, isDatabaseSegment, type Route, splitPath } from "../http/router.ts";
+
+/** Of a batch, which is held whole until all is answered. */
+const BATCH_BYTES_MAX = 2 * 1024 * 1024;
+/** Of the answers that are made and not sent yet. Those for which there is no room are to be asked for alone. */
+const ANSWERS_BYTES_MAX = 1024 * 1024;
+/** While an answer is still to come: how often the client is shown that it will. */
+const HEARTBEAT_MS = 10_000;
+
+/** What a replicator asks in few words, without a feed. `{document}` stands for a name. */
+const BATCHED: ReadonlySet<string> = new Set([
+  "GET /{db}",
+  "GET /{db}/_changes",
+  "POST /{db}/_changes",
+  "POST /{db}/_revs_diff",
+  "POST /{db}/_bulk_get",
+  "POST /{db}/_bulk_docs",
+  "POST /{db}/_ensure_full_commit",
+  "GET /{db}/_local/{id}",
+  "PUT /{db}/_local/{id}",
+  "POST /{db}/_local/{id}/_continue",
+]);
+
+/** A request of the batch has none of them from it; all others are those of the batch: who sends it, and through which proxies. */
+const BODY_HEADERS = [
+  "accept",
+  "accept-encoding",
+  "content-encoding",
+  "content-length",
+  "content-type",
+];
+/** Those that a request may have of its own. With others it could pretend to have come through a proxy that it went around. */
+const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
+
+/** Answers to a request of the batch, for a user who is known. */
+export type AnswerMember = (
+  request: ApiRequest,
+  user: User,
+  requestId: string,
+) => Promise<ApiResponse>;
+
+type BatchParts = Pick<ApiParts, "runtime" | "settings">;
+
+export function batchRoutes(parts: BatchParts, answer: AnswerMember): readonly Route[] {
+  return [
+    defineRoute("POST", "/_tandem/_batch", async (call) => {
+      const requests = await readRequests(parts, call);
+      const { renewedCookie: _, ...user } = call.user;
+      const signals = followers(call.request.signal, requests.length);
+      const answers = requests.map((request, number) =>
+        answer({ ...request, signal: signals[number] as AbortSignal }, user, call.requestId),
+      );
+      const body = new BatchAnswers(parts.runtime.clock, call.request.signal).of(answers);
+      return { status: 200, headers: { "Content-Type": BATCH_TYPE }, body };
+    }),
+  ];
+}
+
+async function readRequests(parts: BatchParts, call: Call): Promise<readonly ApiRequest[]> {
+  const type = call.request.headers.get("content-type");
+  if (type !== BATCH_TYPE) {
+    throw new ProtocolError(415, "bad_content_type", `Content-Type must be ${BATCH_TYPE}`);
+  }
+  const reader = new BatchReader();
+  const messages = reader.push(await readBody(call, "question", BATCH_BYTES_MAX));
+  if (!reader.isWhole) throw badRequest("The batch ends within a message");
+  const shared = new Map(call.request.headers);
+  for (const name of BODY_HEADERS) shared.delete(name);
+  return messages.map((message, number) => requestOf(parts, call, shared, message, number));
+}
+
+/** Throws a ProtocolError 400 for a request that no batch may have. */
+function requestOf(
+  { settings }: BatchParts,
+  call: Call,
+  shared: ReadonlyMap<string, string>,
+  { head, body }: BatchMessage,
+  number: number,
+): ApiRequest {
+  const { method, path: target, headers: own = {} } = head;
+  if (typeof method !== "string" || typeof target !== "string" || !target.startsWith("/")) {
+    throw badRequest(`Message ${number} of the batch needs a \`method\` and a \`path\``);
+  }
+  if (typeof own !== "object" || own === null || Array.isArray(own)) {
+    throw badRequest(`The \`headers\` of message ${number} of the batch must be an object`);
+  }
+  const question = target.indexOf("?");
+  const path = question < 0 ? target : target.slice(0, question);
+  const query = new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1)));
+  const isFeed = (query.get("feed") ?? "normal") !== "normal";
+  if (isFeed || !BATCHED.has(`${method} ${shapeOf(splitPath(path, settings))}`)) {
+    const known = [...BATCHED].join(", ");
+    throw badRequest(
+      `${method} ${path} is not for a batch (message ${number}), which takes ${known}, without a feed`,
+    );
+  }
+  const headers = new Map(shared);
+  for (const [name, value] of Object.entries(own)) {
+    const isOwn = OWN_HEADERS.has(name.toLowerCase()) && typeof value === "string";
+    if (!isOwn) {
+      const names = [...OWN_HEADERS].join(" and ");
+      throw badRequest(`Of the \`headers\` of message ${number}, ${name} is none of ${names}`);
+    }
+    headers.set(name.toLowerCase(), value);
+  }
+  headers.set("content-length", String(body.length));
+  return { ...call.request, method, path, query, headers, body: once(body) };
+}
+
+/** So many signals that abort when `signal` does: one for all that a hundred requests do would have more listeners than Node.js likes. */
+function followers(signal: AbortSignal, count: number): readonly AbortSignal[] {
+  const controllers = Array.from({ length: count }, () => new AbortController());
+  const abortAll = (): void => {
+    for (const controller of controllers) controller.abort(signal.reason);
+  };
+  if (signal.aborted) abortAll();
+  else signal.addEventListener("abort", abortAll, { once: true });
+  return controllers.map((controller) => controller.signal);
+}
+
+/** The path with what stands for names. */
+function shapeOf(segments: readonly string[]): string {
+  const [database = "_", resource, , ...rest] = segments;
+  if (!isDatabaseSegment(database)) return `/${segments.join("/")}`;
+  if (resource === undefined) return "/{db}";
+  if (resource !== "_local" || segments.length < 3) return `/{db}/${segments.slice(1).join("/")}`;
+  return `/{db}/_local/{id}${rest.map((segment) => `/${segment}`).join("")}`;
+}
+
+/** The answers to a batch, in the order in which they come. */
+class BatchAnswers {
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+  readonly #ended = new Notifier();
+  #messages: Uint8Array[] = [];
+  #leftCount = 0;
+  /** Bytes of the messages, and of the answers that are being read. */
+  #heldCount = 0;
+
+  constructor(clock: Clock, signal: AbortSignal) {
+    this.#clock = clock;
+    this.#signal = signal;
+  }
+
+  async *of(answers: readonly Promise<ApiResponse>[]): AsyncGenerator<Uint8Array, void> {
+    this.#leftCount = answers.length;
+    for (const [number, answer] of answers.entries()) void this.#take(number, answer);
+    while (this.#leftCount > 0 || this.#messages.length > 0) {
+      await waitAtMost(this.#clock, HEARTBEAT_MS, this.#signal, (over) =>
+        this.#ended.notified(over),
+      );
+      this.#signal.throwIfAborted();
+      const messages = concatBytes(this.#messages);
+      this.#messages = [];
+      yield messages.length === 0 ? HEARTBEAT : messages;
+      this.#heldCount -= messages.length;
+    }
+  }
+
+  async #take(number: number, answer: Promise<ApiResponse>): Promise<void> {
+    const { status, headers, body } = await answer;
+    const bytes = await this.#wholeBody(body);
+    const head = bytes === undefined ? { alone: true } : { status, headers };
+    const message = batchMessage({ request: number, ...head }, bytes ?? EMPTY_BYTES);
+    this.#messages.push(...message);
+    // The body is counted already.
+    this.#heldCount += message[0]?.length ?? 0;
+    this.#leftCount--;
+    this.#ended.notify();
+  }
+
+  /** Undefined for one that is too long for a batch, or breaks off: who asks alone can take it as it comes. */
+  async #wholeBody(body: ApiResponse["body"]): Promise<Uint8Array | undefined> {
+    if (body === undefined) return EMPTY_BYTES;
+    const pieces: Uint8Array[] = [];
+    let byteCount = 0;
+    let isTooLong = false;
+    try {
+      for await (const piece of isStream(body) ? body : [body]) {
+        const bytes = typeof piece === "string" ? utf8Encode(piece) : piece;
+        pieces.push(bytes);
+        byteCount += bytes.length;
+        this.#heldCount += bytes.length;
+        isTooLong = byteCount > BATCH_BODY_BYTES_MAX || this.#heldCount > ANSWERS_BYTES_MAX;
+        if (isTooLong) break;
+      }
+      if (!isTooLong) return concatBytes(pieces);
+    } catch {
+      // It broke off.
+    }
+    this.#heldCount -= byteCount;
+    return undefined;
+  }
+}
+
+const HEARTBEAT = utf8Encode("\n");
+
+function isStream(
+  body: NonNullable<ApiResponse["body"]>,
+): body is AsyncIterable<Uint8Array | string> {
+  return typeof body !== "string" && !(body instanceof Uint8Array);
+}
+
+async function* once(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  if (body.length > 0) yield body;
+}

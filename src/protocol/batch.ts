@@ -1,0 +1,105 @@
+/**
+ * Requests that travel to a Tandem together, and their answers on the way back (`docs/api/server.md`, "Many requests at once"). CouchDB has
+ * no counterpart. Both are messages one behind the other: a line of JSON, the head, and as many bytes as its member `bytes` says. Empty
+ * lines between two messages say nothing: they show that more will come.
+ */
+import { concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
+import { badRequest } from "./protocol-error.ts";
+
+/** The media type of both. */
+export const BATCH_TYPE = "application/vnd.tandem.batch";
+
+/** Requests of a batch. */
+export const BATCH_MESSAGES_MAX = 100;
+/** Of the body of one message. */
+export const BATCH_BODY_BYTES_MAX = 256 * 1024;
+
+/** A path of a server that has long names is in it, and headers that no server lets be longer. */
+const HEAD_BYTES_MAX = 65_536;
+
+export interface BatchMessage {
+  readonly head: Readonly<Record<string, unknown>>;
+  readonly body: Uint8Array;
+}
+
+/** The message in pieces. `head` says what it is: its `bytes` are added. */
+export function batchMessage(head: BatchMessage["head"], body: Uint8Array): readonly Uint8Array[] {
+  return [utf8Encode(`${JSON.stringify({ ...head, bytes: body.length })}\n`), body];
+}
+
+/** Takes a batch apart as it comes. */
+export class BatchReader {
+  /** What came and is not read yet; not joined before there is a whole line, or a whole body. */
+  #pieces: Uint8Array[] = [];
+  #byteCount = 0;
+  /** Of the message whose body is still to come. */
+  #begun: { readonly head: BatchMessage["head"]; readonly byteCount: number } | undefined;
+  #messageCount = 0;
+
+  /** Whether nothing was begun that did not end. */
+  get isWhole(): boolean {
+    return this.#begun === undefined && this.#byteCount === 0;
+  }
+
+  /** The messages that are whole with this piece. Throws a ProtocolError 400 when it is no batch. */
+  push(piece: Uint8Array): readonly BatchMessage[] {
+    this.#pieces.push(piece);
+    this.#byteCount += piece.length;
+    const isEnough =
+      this.#begun === undefined
+        ? piece.includes(LINE_FEED) || this.#byteCount > HEAD_BYTES_MAX
+        : this.#byteCount >= this.#begun.byteCount;
+    if (!isEnough) return [];
+    const messages: BatchMessage[] = [];
+    const bytes = concatBytes(this.#pieces);
+    let at = 0;
+    for (;;) {
+      if (this.#begun === undefined) {
+        const end = bytes.indexOf(LINE_FEED, at);
+        if ((end < 0 ? bytes.length : end) - at > HEAD_BYTES_MAX) throw this.#wrong("is too long");
+        if (end < 0) break;
+        if (end > at) this.#begun = this.#headOf(bytes.subarray(at, end));
+        at = end + 1;
+        continue;
+      }
+      const { head, byteCount } = this.#begun;
+      if (bytes.length - at < byteCount) break;
+      messages.push({ head, body: bytes.subarray(at, at + byteCount) });
+      at += byteCount;
+      this.#begun = undefined;
+      this.#messageCount++;
+    }
+    this.#byteCount = bytes.length - at;
+    this.#pieces = this.#byteCount === 0 ? [] : [bytes.subarray(at)];
+    return messages;
+  }
+
+  #headOf(line: Uint8Array): { readonly head: BatchMessage["head"]; readonly byteCount: number } {
+    let head: unknown;
+    try {
+      head = JSON.parse(utf8Decode(line));
+    } catch {
+      head = undefined;
+    }
+    if (typeof head !== "object" || head === null || Array.isArray(head)) {
+      throw this.#wrong("is no JSON object on one line");
+    }
+    const byteCount: unknown = (head as BatchMessage["head"]).bytes;
+    if (!Number.isSafeInteger(byteCount) || (byteCount as number) < 0) {
+      throw this.#wrong("needs `bytes`, the number of those of its body");
+    }
+    if ((byteCount as number) > BATCH_BODY_BYTES_MAX) {
+      throw this.#wrong(`has more than ${BATCH_BODY_BYTES_MAX} \`bytes\``);
+    }
+    if (this.#messageCount >= BATCH_MESSAGES_MAX) {
+      throw badRequest(`A batch has at most ${BATCH_MESSAGES_MAX} messages`);
+    }
+    return { head: head as BatchMessage["head"], byteCount: byteCount as number };
+  }
+
+  #wrong(what: string): Error {
+    return badRequest(`The head of message ${this.#messageCount} of the batch ${what}`);
+  }
+}
+
+const LINE_FEED = 0x0a;

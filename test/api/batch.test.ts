@@ -1,0 +1,244 @@
+/** Requests that travel together to the API (decision 304): each is answered as if it had come alone. */
+import { expect, test } from "vitest";
+import type { User } from "../../src/api/index.ts";
+import { type BatchMessage, BatchReader, batchMessage } from "../../src/protocol/index.ts";
+import { type Answer, type OpenApi, openApi, openFilms } from "./api.fixture.ts";
+import { refusal } from "./rows.ts";
+
+const TYPE = "application/vnd.tandem.batch";
+
+interface Sent {
+  readonly method?: unknown;
+  readonly path?: unknown;
+  readonly headers?: unknown;
+  readonly body?: unknown;
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+const encoder = new TextEncoder();
+
+function batchOf(requests: readonly Sent[]): Uint8Array {
+  const messages = requests.flatMap(({ body, ...head }) =>
+    batchMessage(head, encoder.encode(body === undefined ? "" : JSON.stringify(body))),
+  );
+  return Buffer.concat(messages);
+}
+
+function send(
+  { ask }: Pick<OpenApi, "ask">,
+  body: Uint8Array | string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  return ask("POST /_tandem/_batch", { body, headers: { "content-type": TYPE, ...headers } });
+}
+
+/** The answers in the order of the requests. */
+async function answersTo(
+  api: OpenApi,
+  requests: readonly Sent[],
+): Promise<readonly BatchMessage[]> {
+  const answer = await send(api, batchOf(requests));
+  expect(answer).toMatchObject({ status: 200, headers: { "Content-Type": TYPE } });
+  const reader = new BatchReader();
+  const messages = reader.push(answer.bytes);
+  expect(reader.isWhole).toBe(true);
+  return messages.toSorted((left, right) => Number(left.head.request) - Number(right.head.request));
+}
+
+const text = ({ body }: BatchMessage): string => new TextDecoder().decode(body);
+
+test("each request is answered as if it had come alone", async () => {
+  const films = await openFilms();
+  const post = (path: string, body: unknown): Sent => ({
+    method: "POST",
+    path,
+    headers: JSON_TYPE,
+    body,
+  });
+  const document = { _id: "alien", _rev: "1-aaaa", title: "Alien" };
+  await films.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs: [document] } });
+  const log = { session_id: "one", source_last_seq: "5-x", history: [] };
+  await films.ask("PUT /films/_local/log", { body: log });
+  const requests: readonly Sent[] = [
+    { method: "GET", path: "/films" },
+    { method: "GET", path: "/films/_changes?style=all_docs" },
+    post("/films/_changes?filter=_doc_ids", { doc_ids: ["alien"] }),
+    post("/films/_revs_diff", { alien: ["1-aaaa", "2-bbbb"] }),
+    post("/films/_bulk_get?revs=true", { docs: [{ id: "alien" }] }),
+    post("/films/_bulk_docs", { new_edits: false, docs: [document] }),
+    post("/films/_ensure_full_commit", undefined),
+    { method: "GET", path: "/films/_local/log" },
+    post("/films/_local/log/_continue", log),
+    { method: "GET", path: "/films/_local/none" },
+    { method: "GET", path: "/missing" },
+    { method: "PUT", path: "/films/_local/second", headers: JSON_TYPE, body: log },
+    post("/films/_revs_diff", "no object"),
+  ];
+  const answers = await answersTo(films, requests);
+  await films.ask("DELETE /films/_local/second?rev=0-1");
+  for (const [number, { method, path, headers, body }] of requests.entries()) {
+    const alone = await films.ask(`${method} ${path}`, {
+      headers: headers === JSON_TYPE ? JSON_TYPE : {},
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const { head } = answers[number] as BatchMessage;
+    expect({ path, status: head.status, text: text(answers[number] as BatchMessage) }).toEqual({
+      path,
+      status: alone.status,
+      text: alone.text,
+    });
+    const common = ["Cache-Control", "Server", "X-Couch-Request-ID", "X-CouchDB-Body-Time"];
+    const own = Object.entries(alone.headers).filter(([name]) => !common.includes(name));
+    expect(head).toEqual({
+      request: number,
+      status: alone.status,
+      headers: Object.fromEntries(own),
+      bytes: alone.bytes.length,
+    });
+  }
+});
+
+test("each request is allowed or refused for itself, as the sender of the batch", async () => {
+  const user: User = { name: "anna", roles: [], isAdmin: false };
+  const parts = await openFilms();
+  await parts.ask("PUT /secrets");
+  await parts.ask("PUT /films/_security", { body: { members: { names: ["anna"] } } });
+  const { kv, databases, attachments } = parts.parts;
+  const asAnna = await openApi({ user, parts: { kv, databases, attachments } });
+  const answers = await answersTo(asAnna, [
+    { method: "GET", path: "/films" },
+    { method: "GET", path: "/secrets" },
+    { method: "GET", path: "/_users/_changes" },
+  ]);
+  expect(answers.map(({ head }) => head.status)).toEqual([200, 403, 401]);
+});
+
+test("the batch says who sends it, once", async () => {
+  let count = 0;
+  const renewed = {
+    name: "anna",
+    roles: ["_admin"],
+    isAdmin: true,
+    renewedCookie: "AuthSession=2",
+  };
+  const films = await openFilms({
+    parts: {
+      authenticate: async () => {
+        count++;
+        return renewed;
+      },
+    },
+  });
+  count = 0;
+  const answer = await send(
+    films,
+    batchOf([
+      { method: "GET", path: "/films" },
+      { method: "GET", path: "/films" },
+    ]),
+  );
+  expect(count).toBe(1);
+  expect(answer.headers["Set-Cookie"]).toBe("AuthSession=2");
+  expect(answer.text).not.toContain("AuthSession");
+});
+
+test("requests of a batch are announced like all others", async () => {
+  const films = await openFilms();
+  await answersTo(films, [
+    { method: "GET", path: "/films" },
+    { method: "GET", path: "/none" },
+  ]);
+  const answered = films.events.filter(({ name }) => name === "api.answered").slice(-3);
+  answered.sort((left, right) => (JSON.stringify(left) < JSON.stringify(right) ? 1 : -1));
+  expect(answered).toMatchObject([
+    { method: "POST", path: "/_tandem/_batch", status: 200 },
+    { method: "GET", path: "/none", status: 404 },
+    { method: "GET", path: "/films", status: 200 },
+  ]);
+});
+
+test("an answer that is too long for a batch is to be asked for alone", async () => {
+  const films = await openFilms();
+  const docs = Array.from({ length: 3_000 }, (_, number) => ({ _id: `film-${number}` }));
+  await films.ask("POST /films/_bulk_docs", { body: { docs } });
+  const [long, short] = await answersTo(films, [
+    { method: "GET", path: "/films/_changes" },
+    { method: "GET", path: "/films/_changes?limit=2" },
+  ]);
+  expect(long).toMatchObject({ head: { request: 0, alone: true, bytes: 0 } });
+  expect(long?.head.status).toBeUndefined();
+  expect(short?.head.status).toBe(200);
+});
+
+test("answers that are long together are not all held, and those that are left out are to be asked for alone", async () => {
+  const films = await openFilms();
+  const docs = Array.from({ length: 2_000 }, (_, number) => ({ _id: `film-${number}` }));
+  await films.ask("POST /films/_bulk_docs", { body: { docs } });
+  const { bytes } = await films.ask("GET /films/_changes");
+  const requests = Array.from({ length: 50 }, () => ({ method: "GET", path: "/films/_changes" }));
+  const answers = await answersTo(films, requests);
+  const whole = answers.filter(({ head }) => head.alone !== true);
+  expect(whole.length).toBeLessThanOrEqual((1024 * 1024) / bytes.length);
+  for (const { body } of whole) expect(Buffer.from(body).equals(bytes)).toBe(true);
+});
+
+test.each<[Sent, string]>([
+  [{}, "Message 0 of the batch needs a `method` and a `path`"],
+  [{ method: "GET" }, "Message 0 of the batch needs a `method` and a `path`"],
+  [{ method: "GET", path: "films" }, "Message 0 of the batch needs a `method` and a `path`"],
+  [
+    { method: "GET", path: "/films", headers: [] },
+    "The `headers` of message 0 of the batch must be an object",
+  ],
+  [
+    { method: "GET", path: "/films", headers: { "X-Auth-CouchDB-UserName": "root" } },
+    "Of the `headers` of message 0, X-Auth-CouchDB-UserName is none of accept and content-type",
+  ],
+  [
+    { method: "GET", path: "/films", headers: { accept: 1 } },
+    "Of the `headers` of message 0, accept is none of accept and content-type",
+  ],
+  ...(
+    [
+      ["GET", "/"],
+      ["GET", "//"],
+      ["DELETE", "/films"],
+      ["GET", "/films/_all_docs"],
+      ["GET", "/films/doc"],
+      ["PUT", "/films/_local/a/b"],
+      ["GET", "/films/_local"],
+      ["GET", "/films/_local%2Flog"],
+      ["GET", "/films/_changes?feed=longpoll"],
+      ["GET", "/films/_changes?feed=continuous"],
+      ["GET", "/_session"],
+      ["POST", "/_tandem/_batch"],
+      ["GET", "/_node/_local/_config"],
+    ] as const
+  ).map(([method, path]): [Sent, string] => [
+    { method, path },
+    `${method} ${path.replace(/\?.*/, "")} is not for a batch (message 0), which takes GET /{db}, GET /{db}/_changes, POST /{db}/_changes, ` +
+      "POST /{db}/_revs_diff, POST /{db}/_bulk_get, POST /{db}/_bulk_docs, POST /{db}/_ensure_full_commit, GET /{db}/_local/{id}, " +
+      "PUT /{db}/_local/{id}, POST /{db}/_local/{id}/_continue, without a feed",
+  ]),
+])("%j is refused with all of its batch", async (request, reason) => {
+  const films = await openFilms();
+  const well = { method: "PUT", path: "/films/_local/log", headers: JSON_TYPE, body: {} };
+  const answer = await send(films, batchOf([request, well]));
+  expect(answer).toMatchObject(refusal(400, "bad_request", reason));
+  expect((await films.ask("GET /films/_local/log")).status).toBe(404);
+});
+
+test("what is no batch is refused", async () => {
+  const films = await openFilms();
+  expect(await send(films, "{}", { "content-type": "application/json" })).toMatchObject(
+    refusal(415, "bad_content_type", `Content-Type must be ${TYPE}`),
+  );
+  expect(await send(films, '{"bytes":1}\n')).toMatchObject(
+    refusal(400, "bad_request", "The batch ends within a message"),
+  );
+  expect(await send(films, "x\n")).toMatchObject(
+    refusal(400, "bad_request", "The head of message 0 of the batch is no JSON object on one line"),
+  );
+  expect((await send(films, new Uint8Array(2 * 1024 * 1024 + 1))).status).toBe(413);
+  expect(await send(films, "")).toMatchObject({ status: 200, text: "" });
+});
