@@ -21,6 +21,11 @@ export interface FetchRequest {
   readonly inactivityTimeoutMs: number;
   /** Absent: directly, with the system's certificates. */
   readonly connection?: Connection;
+  /**
+   * The root of the server, with a slash at its end, if the request may travel with others to it: its answer is short and comes soon, and
+   * may come as a whole.
+   */
+  readonly batchRoot?: string;
   readonly signal: AbortSignal;
 }
 

@@ -9,6 +9,7 @@ export type { GrantSettings } from "./shared-grant.ts";
 export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
 export type { WaitReason } from "./waits.ts";
 export { Activity, withActivity } from "./with-activity.ts";
+export { withBatches } from "./with-batches.ts";
 export type { BudgetUnit, EndpointSpending, Spending } from "./with-budget.ts";
 export { withBudget } from "./with-budget.ts";
 export { withConnection } from "./with-connection.ts";

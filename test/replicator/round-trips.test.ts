@@ -18,6 +18,7 @@ import { plainAnswer, responseOf } from "../simulation/network/simulated-network
 import { SERVER_URL, SimulatedServer } from "../simulation/network/simulated-server.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
+import { unbatched } from "../support/unbatched.ts";
 
 const ROUND_TRIP_MS = 100;
 const TANDEM = "CouchDB/3.5.0 (Tandem 0.1.0)";
@@ -55,7 +56,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     await world.time.sleep(ROUND_TRIP_MS / 2, request.signal);
     return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
   };
-  const node = composeNode({ ...world.openNode(), fetch });
+  const node = composeNode({ ...world.openNode(), fetch: unbatched(fetch) });
   const create = (name: string) => world.until(kv.transact((tx) => databases.create(tx, name)));
   const write = (name: string, ids: readonly string[]) =>
     kv.transact(async (tx) => {

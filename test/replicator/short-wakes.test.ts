@@ -9,6 +9,7 @@ import { type Answer, plainAnswer, responseOf } from "../simulation/network/simu
 import { SERVER_HOST, SimulatedServer } from "../simulation/network/simulated-server.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
+import { unbatched } from "../support/unbatched.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
@@ -88,7 +89,11 @@ async function openParked(
     }
     return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
   };
-  const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 10, auditIntervalSec } });
+  const node = openVirtualNode({
+    world,
+    fetch: unbatched(fetch),
+    config: { parkAfterSec: 10, auditIntervalSec },
+  });
   stops.push(() => node.stop());
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);

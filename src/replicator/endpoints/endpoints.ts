@@ -7,6 +7,7 @@ import {
   Latencies,
   RateLimits,
   type Spending,
+  withBatches,
   withBudget,
   withLatency,
 } from "../../http-client/index.ts";
@@ -68,7 +69,7 @@ export class Endpoints {
     this.#parts = parts;
     const { clock } = parts.runtime;
     this.#latencies = new Latencies(clock);
-    this.#fetch = withLatency(clock, parts.fetch, this.#latencies);
+    this.#fetch = withLatency(clock, withBatches(clock, parts.fetch), this.#latencies);
   }
 
   /** What this process measured of the servers that it asks most. */

@@ -4,6 +4,7 @@ import { checkpointRoutes, createApi, UuidSource } from "../../../src/api/index.
 import { DesignCodes } from "../../../src/documents/index.ts";
 import { parseMultipart } from "../../../src/host/http/multipart-parser.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
+import { BatchReader } from "../../../src/protocol/index.ts";
 import { ADMIN, SETTINGS } from "../../api/api-settings.ts";
 import type { composeNode } from "../../support/compose-node.ts";
 import { type Answer, plainAnswer, textOf } from "./simulated-network.ts";
@@ -95,10 +96,16 @@ export class SimulatedServer {
 }
 
 /** Whether documents are read or written of which one is damaged. */
-function isOverDamaged({ url, body }: FetchRequest): boolean {
+function isOverDamaged({ url, body }: Pick<FetchRequest, "url" | "body">): boolean {
   const { pathname, searchParams } = new URL(url);
   const name = pathname.split("/").at(-1) ?? "";
   if (searchParams.has("open_revs")) return DAMAGED.test(name);
+  if (name === "_batch") {
+    const messages = new BatchReader().push(body as Uint8Array);
+    return messages.some(({ head, body: own }) =>
+      isOverDamaged({ url: SERVER_URL + head.path, body: own }),
+    );
+  }
   if (name !== "_bulk_get" && name !== "_bulk_docs") return false;
   const { docs } = JSON.parse(textOf(body)) as { docs: { id?: string; _id?: string }[] };
   return docs.some(({ id, _id }) => DAMAGED.test(id ?? _id ?? ""));

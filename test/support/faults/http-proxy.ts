@@ -44,7 +44,11 @@ const DRIP_PAUSE_MS = 5;
 /** Headers that belong to one connection. */
 const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "transfer-encoding"];
 
-export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
+/** Without `takesBatches` each request comes alone (decision 304), so that a test can tell them apart. */
+export async function openHttpProxy(
+  serverUrl: string,
+  { takesBatches = false }: { readonly takesBatches?: boolean } = {},
+): Promise<HttpProxy> {
   const requests: ProxiedRequest[] = [];
   const wake: (() => void)[] = [];
   const forward: Forward = (request) => ask(serverUrl, request);
@@ -62,6 +66,9 @@ export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
         body: Buffer.concat(chunks),
         fromPort: incoming.socket.remotePort ?? 0,
       };
+      if (!takesBatches && request.path.endsWith("/_tandem/_batch")) {
+        return await send(response, { status: 404, body: '{"error":"not_found"}' });
+      }
       requests.push(request);
       for (const come of wake.splice(0)) come();
       await send(response, await current(request, forward));

@@ -11,6 +11,14 @@ export interface AskedChanges {
   readonly body?: string;
 }
 
+/** How a feed is asked for. */
+export interface FeedOptions {
+  /** How long the server may be silent while nothing changes. */
+  readonly timeoutMs: number;
+  /** Of a feed that ends: whether few changes are expected, since it is a woken run's, or there are few documents. */
+  readonly isShort: boolean;
+}
+
 /** `feed`: the parameters of the feed's kind. */
 export function askedChanges(
   { selection, winningRevisionsOnly }: ChangesRequest,

@@ -9,7 +9,13 @@
 import { errorCode, JsonElements, type JsonValue, outlineJson } from "../../../base/index.ts";
 import type { FetchResponse } from "../../../http-client/index.ts";
 import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
-import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
+import {
+  askedChanges,
+  chooser,
+  type FeedOptions,
+  knowsNoIds,
+  sameSequence,
+} from "./changes-request.ts";
 import {
   changesOf,
   checkedSequence,
@@ -30,10 +36,10 @@ type Rows = readonly JsonValue[];
 /** Rows as they come, and at the end where the feed ended. */
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
-/** `heartbeatMs`: how often the server shows that it lives while a filter lets nothing pass. */
+/** `timeoutMs`: how often the server shows that it lives while a filter lets nothing pass. */
 export async function* readChangesSnapshot(
   requests: HttpRequests,
-  heartbeatMs: number,
+  options: FeedOptions,
   request: ChangesRequest,
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {
@@ -42,7 +48,7 @@ export async function* readChangesSnapshot(
   let hasNews = request.showsEnd === true;
   for (;;) {
     const asked = { ...request, selection, since };
-    const feed = await openFeed(requests, heartbeatMs, asked, signal);
+    const feed = await openFeed(requests, options, asked, signal);
     if (feed === "no-doc-ids") {
       selection = { kind: "all" };
       choose = chooser(selection, request.selection);
@@ -74,14 +80,15 @@ export async function* readChangesSnapshot(
 
 async function openFeed(
   requests: HttpRequests,
-  heartbeatMs: number,
+  { timeoutMs, isShort }: FeedOptions,
   request: ChangesRequest,
   signal: AbortSignal,
 ): Promise<{ readonly first: IteratorResult<Rows>; readonly rows: Feed } | "no-doc-ids"> {
-  const parameters = { feed: "normal", heartbeat: String(heartbeatMs) };
+  const parameters = { feed: "normal", heartbeat: String(timeoutMs) };
   const { method, path, ...body } = askedChanges(request, request.since, parameters);
   const answer = await requests.begin(method, path, {
     ...body,
+    isShort,
     signal,
     begin: async (response) => {
       const rows = readRows(requests, path, response);

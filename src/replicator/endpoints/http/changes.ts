@@ -11,7 +11,13 @@ import {
   FAR_MS_MIN,
   type SourceSequence,
 } from "../endpoint.ts";
-import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
+import {
+  askedChanges,
+  chooser,
+  type FeedOptions,
+  knowsNoIds,
+  sameSequence,
+} from "./changes-request.ts";
 import {
   changesOf,
   lastSequenceOf,
@@ -31,20 +37,19 @@ const FAR_BYTES_MAX = 4 * 1024 * 1024;
 /** Brackets around the rows of an answer. */
 const ROWS_DEPTH = 2;
 
-/** `timeoutMs`: how long the server may be silent while nothing changes. */
 export function readHttpChanges(
   requests: HttpRequests,
-  timeoutMs: number,
+  options: FeedOptions,
   request: ChangesRequest,
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {
   const read = request.continuous ? readPages : readChangesSnapshot;
-  return read(requests, timeoutMs, request, signal);
+  return read(requests, options, request, signal);
 }
 
 async function* readPages(
   requests: HttpRequests,
-  timeoutMs: number,
+  { timeoutMs }: FeedOptions,
   request: ChangesRequest,
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {

@@ -24,6 +24,9 @@ import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
 
+/** The answer with so many is mostly short. */
+const FEW_DOCUMENTS = 20;
+
 export interface HttpDocumentReaderParts {
   readonly runtime: Runtime;
   readonly parseMultipart: MultipartParser;
@@ -48,10 +51,11 @@ export class HttpDocumentReader {
     );
     const path = `_bulk_get?latest=true&revs=true&attachments=${attachments}&att_encoding_info=true`;
     const body = JSON.stringify({ docs });
+    const isShort = !attachments && requests.length <= FEW_DOCUMENTS;
     let answer: Answer<JsonValue>;
     try {
       const parse = attachments ? outlineBulkGetWithAttachments : outlineBulkGet;
-      answer = await this.#requests.ask("POST", path, { body, parse, once, signal });
+      answer = await this.#requests.ask("POST", path, { body, parse, once, isShort, signal });
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;

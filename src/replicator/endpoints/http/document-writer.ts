@@ -44,6 +44,7 @@ export class HttpDocumentWriter {
           body: bulkBody(batch),
           headers: { "x-couch-full-commit": "false" },
           once,
+          isShort: true,
           signal,
         });
         // The target took none of them, because of some.

@@ -50,6 +50,9 @@ const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
 const SECURITY = "_security";
 
+/** Of what is asked about one database, or a few of its documents (`RequestParts`). */
+const isShort = true;
+
 /**
  * Servers that write before they acknowledge, whatever they are configured to: CouchDB since 3.0, which has no `delayed_commits`
  * (`_ensure_full_commit` is there for older replicators), and who calls itself that, as we do.
@@ -60,6 +63,9 @@ const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
 /** Answers to it where there is no log, from a server that does not know it, where the log is too long, and to who may not write. */
 const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
+
+/** The changes of so many are mostly a short answer. */
+const FEW_DOCUMENTS = 500;
 
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
@@ -76,6 +82,8 @@ export class HttpEndpoint implements Endpoint {
   readonly #writer: HttpDocumentWriter;
   readonly #spending: EndpointSpending | undefined;
   readonly #feedTimeoutMs: number;
+  /** Deleted ones among them, as it said last; infinite or not a number: unknown. */
+  #documentCount = Number.POSITIVE_INFINITY;
   /** Why the database was not created. It may be there all the same: then that is no failure. */
   #creationFailure: EndpointError | undefined;
 
@@ -111,7 +119,7 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
-    const response = await this.#requests.ask("GET", "", { signal });
+    const response = await this.#requests.ask("GET", "", { isShort, signal });
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
     const body = response.status === 200 ? asObject(response.json) : undefined;
@@ -122,6 +130,7 @@ export class HttpEndpoint implements Endpoint {
       );
     }
     this.#creationFailure = undefined;
+    this.#documentCount = Number(body.doc_count) + Number(body.doc_del_count);
     return {
       updateSequence: body.update_seq,
       instanceStartTime: startTimeOf(body.instance_start_time),
@@ -130,7 +139,9 @@ export class HttpEndpoint implements Endpoint {
   }
 
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]> {
-    return readHttpChanges(this.#requests, this.#feedTimeoutMs, request, signal);
+    const hasFew = request.showsEnd === true || this.#documentCount <= FEW_DOCUMENTS;
+    const options = { timeoutMs: this.#feedTimeoutMs, isShort: hasFew };
+    return readHttpChanges(this.#requests, options, request, signal);
   }
 
   async pendingChangeCount(
@@ -143,7 +154,7 @@ export class HttpEndpoint implements Endpoint {
       if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
     }
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
-    const response = await this.#requests.ask("GET", path, { signal });
+    const response = await this.#requests.ask("GET", path, { isShort, signal });
     if (response.status !== 200) return undefined;
     const pending = asObject(response.json)?.pending;
     return Number.isSafeInteger(pending) ? Math.max(0, pending as number) : undefined;
@@ -155,7 +166,12 @@ export class HttpEndpoint implements Endpoint {
     { once = false }: { readonly once?: boolean } = {},
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const body = JSON.stringify(Object.fromEntries(revisions));
-    const response = await this.#requests.ask("POST", "_revs_diff", { body, once, signal });
+    const response = await this.#requests.ask("POST", "_revs_diff", {
+      body,
+      once,
+      isShort,
+      signal,
+    });
     const { text, json } = response;
     const answer = response.status === 200 ? asObject(json) : undefined;
     const missing = answer && missingOf(answer, revisions);
@@ -227,7 +243,7 @@ export class HttpEndpoint implements Endpoint {
 
   async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
-    const response = await this.#requests.ask("GET", path, { signal });
+    const response = await this.#requests.ask("GET", path, { isShort, signal });
     const { text, json } = response;
     if (response.status === 404) return undefined;
     if (response.status !== 200 || asObject(json) === undefined)
@@ -248,7 +264,7 @@ export class HttpEndpoint implements Endpoint {
       ...(parent === undefined ? {} : { _rev: parent }),
       ...JSON.parse(body),
     });
-    const response = await this.#requests.ask("PUT", path, { body: document, signal });
+    const response = await this.#requests.ask("PUT", path, { body: document, isShort, signal });
     const { text: answer, json } = response;
     if (response.status === 409) return undefined;
     if (READ_ONLY.has(response.status)) {
@@ -270,7 +286,7 @@ export class HttpEndpoint implements Endpoint {
     if (!this.continuesLogs) return undefined;
     const parameters = madeAt === undefined ? "" : query({ instance_start_time: madeAt });
     const path = `_local/${encodeURIComponent(id)}/_continue${parameters}`;
-    const response = await this.#requests.ask("POST", path, { body: log, signal });
+    const response = await this.#requests.ask("POST", path, { body: log, isShort, signal });
     const revision = response.status === 201 ? asObject(response.json)?.rev : undefined;
     if (typeof revision === "string") return revision;
     if (response.status === 409) return false;
@@ -280,7 +296,7 @@ export class HttpEndpoint implements Endpoint {
 
   async commit(signal: AbortSignal): Promise<string> {
     const path = "_ensure_full_commit";
-    const response = await this.#requests.ask("POST", path, { signal });
+    const response = await this.#requests.ask("POST", path, { isShort, signal });
     const body = asObject(response.json);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return startTimeOf(body.instance_start_time);

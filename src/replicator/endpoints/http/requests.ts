@@ -78,6 +78,8 @@ export interface RequestParts {
   readonly headers?: Readonly<Record<string, string>>;
   /** An answer that says "later" is not waited for. */
   readonly once?: boolean | undefined;
+  /** Little is asked, and little comes back soon: at a Tandem it may travel with the requests of other runs. */
+  readonly isShort?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -105,6 +107,8 @@ export class HttpRequests {
   readonly url: string;
   /** For people. */
   readonly shownUrl: string;
+  /** Of a database: its server. */
+  readonly #root: string;
   readonly #parts: HttpRequestsParts;
   readonly #inactivityTimeoutMs: number;
   readonly #connection: Connection;
@@ -123,6 +127,7 @@ export class HttpRequests {
     if (address.basic !== undefined && !parts.client.usesSessions)
       headers.authorization = basicAuthorization(address.basic);
     this.url = address.url;
+    this.#root = address.url.replace(/[^/]*\/$/, "");
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
     this.#inactivityTimeoutMs = options.connectionTimeoutMs;
@@ -299,6 +304,7 @@ export class HttpRequests {
       headers: { ...typed, ...parts.headers },
       ...(parts.body === undefined ? {} : { body: parts.body }),
       inactivityTimeoutMs: this.#inactivityTimeoutMs,
+      ...(parts.isShort === true ? { batchRoot: this.#root } : {}),
       signal: parts.signal,
     };
   }
