@@ -192,7 +192,7 @@ test("a hundred requests travel together, and bodies of a mebibyte", async () =>
 test.each([
   ["says that there is none", { status: 404 }],
   ["answers something else", { status: 200, headers: { "content-type": "text/html" } }],
-  ["lets nobody in", { status: 401 }],
+  ["sends elsewhere", { status: 302 }],
 ])("where a server %s, each is asked alone, and so is all for ten minutes", async (_, reply) => {
   const { fetch, paths, clock } = await openBusy((request) =>
     request.url.endsWith("/_batch") ? reply : answerWell(request),
@@ -205,6 +205,43 @@ test.each([
   clock.move(2_000);
   await askAll(fetch, [short("e"), short("f")]);
   expect(paths().slice(5)).toEqual(["/_tandem/_batch", "/e", "/f"]);
+});
+
+test.each([401, 403, 429, 500, 503])(
+  "after %i each is asked alone, and so is all for a minute",
+  async (status) => {
+    const { fetch, paths, clock } = await openBusy((request) =>
+      request.url.endsWith("/_batch") ? { status } : answerWell(request),
+    );
+    await askAll(fetch, [short("a"), short("b")]);
+    clock.move(59_000);
+    await askAll(fetch, [short("c"), short("d")]);
+    expect(paths()).toEqual(["/_tandem/_batch", "/a", "/b", "/c", "/d"]);
+    clock.move(2_000);
+    await askAll(fetch, [short("e"), short("f")]);
+    expect(paths().slice(5)).toEqual(["/_tandem/_batch", "/e", "/f"]);
+  },
+);
+
+test("a Tandem is known as soon as it answers itself, and not a proxy for it", async () => {
+  let server = "nginx";
+  const { fetch, requests } = openServer((request) => ({
+    ...answerWell(request),
+    ...(request.url.endsWith("/_batch") ? {} : { headers: { server } }),
+  }));
+  const batching = withBatches(openClock(), fetch);
+  await askAll(batching, [short("a"), short("b"), short("c")]);
+  server = TANDEM.server;
+  await batching(short("d"));
+  await askAll(batching, [short("e"), short("f"), short("g")]);
+  expect(requests.map(({ url }) => url.slice(ROOT.length))).toEqual([
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "_tandem/_batch",
+  ]);
 });
 
 test("an answer that is too long for a batch is asked for alone", async () => {

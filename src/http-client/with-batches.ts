@@ -17,11 +17,14 @@ import { type Fetch, type FetchRequest, type FetchResponse, RequestFailedError }
 const BODY_BYTES_MAX = 65_536;
 /** Of the bodies of one batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
-/** For how long a server gets no batches: one that took none, and one of which an answer broke off. */
+/** For how long a server gets no batches: one that does not know them, or not this long, and one that was in trouble. */
 const REFUSED_MS = 600_000;
-const BROKEN_MS = 60_000;
+const TROUBLED_MS = 60_000;
 /** Servers that are remembered; when there are more, all are got to know anew. */
 const SERVERS_MAX = 1_000;
+
+/** Answers to a batch of which another one would be answered like it. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 413, 415, 501]);
 
 /** What a Tandem calls itself (`Server`). */
 const TAKES_BATCHES = /\(Tandem [^)]*\)/;
@@ -62,7 +65,7 @@ export function withBatches(clock: Clock, fetch: Fetch): Fetch {
 class Batches {
   readonly #clock: Clock;
   readonly #fetch: Fetch;
-  /** By root: from when on a server is sent batches, by the monotonic clock; infinite where it takes none. */
+  /** The Tandems among the servers, by root: from when on they are sent batches, by the monotonic clock. */
   readonly #servers = new Map<string, number>();
   readonly #queues = new Map<string, Queue>();
 
@@ -98,8 +101,8 @@ class Batches {
 
   #learn(root: string, { headers }: FetchResponse): void {
     if (this.#servers.size >= SERVERS_MAX) this.#servers.clear();
-    const takesBatches = TAKES_BATCHES.test(headers.get("server") ?? "");
-    this.#servers.set(root, takesBatches ? 0 : Number.POSITIVE_INFINITY);
+    // What answers for a server that is away says nothing of it.
+    if (TAKES_BATCHES.test(headers.get("server") ?? "")) this.#servers.set(root, 0);
   }
 
   #queueOf(key: string): Queue {
@@ -116,8 +119,12 @@ class Batches {
       return await work();
     } finally {
       queue.underWayCount--;
-      if (queue.underWayCount === 0 && queue.waiting.length === 0) this.#queues.delete(key);
+      this.#forgetIdle(key, queue);
     }
+  }
+
+  #forgetIdle(key: string, { underWayCount, waiting }: Queue): void {
+    if (underWayCount === 0 && waiting.length === 0) this.#queues.delete(key);
   }
 
   /** Sends what waits, with what comes until everybody else has had a turn. */
@@ -131,6 +138,7 @@ class Batches {
         members.length === 1 ? this.#sendAlone(first) : this.#sendTogether(members),
       );
     }
+    this.#forgetIdle(key, queue);
   }
 
   /** Settles when the answer has begun, or the member knows why there is none. */
@@ -151,7 +159,8 @@ class Batches {
       const response = await this.#fetch(batchRequest(members, over.signal));
       if (response.status !== 200 || response.headers.get("content-type") !== BATCH_TYPE) {
         response.discard();
-        this.#refuse(root, REFUSED_MS);
+        const isLasting = response.status < 400 || REFUSALS.has(response.status);
+        this.#refuse(root, isLasting ? REFUSED_MS : TROUBLED_MS);
         await Promise.all(members.map((member) => this.#sendAlone(member)));
         return;
       }
@@ -172,7 +181,7 @@ class Batches {
       if (unanswered.size > 0) throw failed(request, "BODY_BROKEN_OFF");
       await Promise.all(alone);
     } catch (error) {
-      if (!over.signal.aborted) this.#refuse(root, BROKEN_MS);
+      if (!over.signal.aborted) this.#refuse(root, TROUBLED_MS);
       for (const member of unanswered.values()) member.reject(failureOf(error, member.request));
     } finally {
       for (const member of members) member.request.signal.removeEventListener("abort", leave);
