@@ -12,7 +12,6 @@ const YOUNG_PERCENT = 30;
 export const HEAP_FLAG = "--heap-growing-percent";
 export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
-export const CODE_FLAG = "--no-flush-bytecode";
 
 /** From now on the old generation is collected when it has doubled: for processes that are counted on to stay small. */
 export function boundHeap(): void {
@@ -27,12 +26,4 @@ export function boundHeap(): void {
 export function collectBetweenTurns(): void {
   setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);
   setFlagsFromString(HELPERS_FLAG);
-}
-
-/**
- * From now on what was compiled stays so, however long nobody calls it: an idle node would compile again what a job runs when the first
- * ones are woken, which leaves others behind (decision 305).
- */
-export function keepCode(): void {
-  setFlagsFromString(CODE_FLAG);
 }
