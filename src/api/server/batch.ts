@@ -32,7 +32,7 @@ const ANSWERS_BYTES_MAX = 1024 * 1024;
 /** While an answer is still to come: how often the client is shown that it will. */
 const HEARTBEAT_MS = 10_000;
 
-/** What a replicator asks in few words, without a feed. `{document}` stands for a name. */
+/** What a replicator asks in few words, without a feed. `{db}` and `{id}` stand for names. */
 const BATCHED: ReadonlySet<string> = new Set([
   "GET /{db}",
   "GET /{db}/_changes",
