@@ -13,6 +13,62 @@ const never = (signal: AbortSignal) =>
   });
 
 /**
+ * Watches a server without a feed, with two hundred jobs parked, which are compared in two requests; how long each pause between two
+ * rounds is, and how many databases the round before it had found changed.
+ */
+async function sweep(changedCounts: readonly number[]): Promise<number[]> {
+  const over = new AbortController();
+  const names = Array.from({ length: 200 }, (_, at) => `db-${String(at).padStart(3, "0")}`);
+  const jobs = names.map((database) => ({ jobId: database, database, updateSequence: 1 }));
+  const pausesMs: number[] = [];
+  const system = createSystemRuntime();
+  const clock = {
+    ...system.clock,
+    monotonicMs: () => 0,
+    sleep: async (durationMs: number) => {
+      pausesMs.push(durationMs);
+      if (pausesMs.length === changedCounts.length) over.abort(OVER);
+      over.signal.throwIfAborted();
+    },
+  };
+  const parts = {
+    runtime: { ...system, clock },
+    kv: {
+      transact: (work: (tx: object) => unknown) => work({}),
+      read: (work: (tx: object) => unknown) => work({}),
+    },
+    parked: {
+      forgetNew: () => {},
+      page: async (_tx: object, _source: string, { after }: { after?: (typeof jobs)[number] }) => {
+        const start = after === undefined ? 0 : jobs.indexOf(after) + 1;
+        return jobs.slice(start, start + 100);
+      },
+    },
+    pace: { turn: async () => {} },
+  } as unknown as SourceWatcherParts;
+  const source = JSON.stringify(["http://source/"]);
+  const waking = { source, wake: async () => {} } as unknown as ParkedJobsWaking;
+  // The first comparison, when the watching begins, is no round.
+  const rounds = [0, ...changedCounts];
+  let requestCount = 0;
+  const server = {
+    lastUpdate: async () => undefined,
+    sequences: async (asked: readonly string[]) => {
+      const changed = names.slice(0, rounds[Math.floor(requestCount++ / 2)]);
+      return new Map(asked.map((name) => [name, changed.includes(name) ? 2 : 1]));
+    },
+    requestCount: () => 1,
+  } as unknown as WatchedServer;
+  const watching = new SourceWatcher(parts, waking, server).watch(over.signal, () => {});
+  await expect(watching).rejects.toBe(OVER);
+  return pausesMs;
+}
+
+test("without a feed, databases are compared sooner while each request finds a change", async () => {
+  expect(await sweep([0, 1, 2, 150, 0])).toEqual([1000, 1000, 250, 250, 1000]);
+});
+
+/**
  * Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it.
  * `compare`: how it answers where its databases are; it is asked for `a` when the watching begins. `parkedLate`: the database of a job
  * that parks meanwhile. `latestChanged`: databases that changed last. `ending`: what ends the watching.

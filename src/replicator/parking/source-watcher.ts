@@ -27,6 +27,8 @@ const GATHER_MS_MAX = 150;
 const GATHER_MS_EACH = 20;
 /** Without a feed: how long a round lasts at least. */
 const SWEEP_MS_MIN = 1000;
+/** The same behind a round whose requests were worth it: each found a change. */
+const SWEEP_MS_MIN_BUSY = 250;
 
 export interface SourceWatcherParts {
   readonly runtime: Runtime;
@@ -127,8 +129,10 @@ export class SourceWatcher {
     const { clock } = this.#parts.runtime;
     for (;;) {
       const startMs = clock.monotonicMs();
-      if ((await this.#compareAll(signal)) === 0) return;
-      const waitMs = Math.max(0, startMs + SWEEP_MS_MIN - clock.monotonicMs());
+      const { jobCount, requestCount, changedCount } = await this.#compareAll(signal);
+      if (jobCount === 0) return;
+      const roundMs = changedCount < requestCount ? SWEEP_MS_MIN : SWEEP_MS_MIN_BUSY;
+      const waitMs = Math.max(0, startMs + roundMs - clock.monotonicMs());
       await clock.sleep(waitMs, signal);
     }
   }
@@ -150,27 +154,29 @@ export class SourceWatcher {
     }
   }
 
-  /** Returns how many jobs are parked. */
-  async #compareAll(signal: AbortSignal): Promise<number> {
+  async #compareAll(signal: AbortSignal): Promise<Comparison> {
     const { kv, parked } = this.#parts;
     await kv.transact(async (tx) => parked.forgetNew(tx, this.#source), { whenUnknown: "retry" });
-    let count = 0;
+    const all = { jobCount: 0, requestCount: 0, changedCount: 0 };
     let after: ParkedJob | undefined;
     do {
       const place = after === undefined ? {} : { after };
       const page = await kv.read((tx) =>
         parked.page(tx.snapshot, this.#source, { ...place, limit: COMPARED_MAX }),
       );
-      count += page.length;
-      await this.#compare(page, signal);
+      const { jobCount, requestCount, changedCount } = await this.#compare(page, signal);
+      all.jobCount += jobCount;
+      all.requestCount += requestCount;
+      all.changedCount += changedCount;
       after = page.length === COMPARED_MAX ? page.at(-1) : undefined;
     } while (after !== undefined);
-    return count;
+    return all;
   }
 
   /** Wakes those whose databases are elsewhere by now, or are gone. */
-  async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<void> {
-    if (jobs.length === 0) return;
+  async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<Comparison> {
+    const jobCount = jobs.length;
+    if (jobCount === 0) return { jobCount, requestCount: 0, changedCount: 0 };
     const names = [...new Set(jobs.map(({ database }) => database))];
     const requestCount = this.#server.requestCount(names.length);
     await this.#parts.pace.turn(serverUrlOf(this.#source), requestCount, signal);
@@ -180,7 +186,15 @@ export class SourceWatcher {
       return place !== undefined && !isSamePlace(place, updateSequence);
     });
     await this.#waking.wake(changed.map(({ jobId }) => jobId));
+    return { jobCount, requestCount, changedCount: changed.length };
   }
+}
+
+/** What was compared, and what came of it. */
+interface Comparison {
+  readonly jobCount: number;
+  readonly requestCount: number;
+  readonly changedCount: number;
 }
 
 /** No job of the source is parked any more. */
