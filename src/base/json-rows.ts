@@ -1,5 +1,5 @@
 /** The rows that a look through a JSON text leaves (`json-scan.ts`), and the strings that they point to. */
-import { utf8Slice } from "./bytes.ts";
+import { indexOfByte, utf8Slice } from "./bytes.ts";
 
 /** A value is a row of numbers. The rows of what it holds follow, in order. */
 export const ROW_LENGTH = 5;
@@ -21,7 +21,7 @@ export function stringText(bytes: Uint8Array, start: number, end: number): strin
 
 /** Whether there are escapes in a string. */
 export function isSpelled(bytes: Uint8Array, start: number, end: number): boolean {
-  if (end - start > LONG_STRING) return bytes.subarray(start, end).includes(BACKSLASH);
+  if (end - start > LONG_STRING) return indexOfByte(bytes.subarray(start, end), BACKSLASH, 0) >= 0;
   for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
   return false;
 }

@@ -301,6 +301,7 @@ function stringEnd(
 ): number {
   const end = Math.min(bytes.length, stopAt);
   let at = from;
+  let wordsAt = from + LONG_STRING;
   while (at < end) {
     const byte = bytes[at] as number;
     if (PLAIN[byte] === 1) at++;
@@ -308,10 +309,44 @@ function stringEnd(
     else if (byte === BACKSLASH) at = escapeEnd(bytes, at, isPortable);
     else if (byte >= 0x80) at = characterEnd(bytes, at, byte);
     else throw unexpected(bytes, at);
+    if (at >= wordsAt) {
+      at = plainWordsEnd(bytes, at, end);
+      wordsAt = at + LONG_STRING;
+    }
   }
   if (at < bytes.length) return -at;
   throw unexpected(bytes, at);
 }
+
+/** From so many bytes on, a string is looked through four bytes at a time, as the bytes of attachments are in base64. */
+const LONG_STRING = 256;
+
+/** Behind the words of four plain bytes each that lie around `from`, or begin just behind it. */
+function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
+  const start = from + (-(bytes.byteOffset + from) & 3);
+  for (let at = from; at < start; at++) if (PLAIN[bytes[at] as number] !== 1) return at;
+  const wordCount = (end - start) >> 2;
+  if (wordCount <= 0) return from;
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset + start, wordCount);
+  let index = 0;
+  while (index < wordCount && isPlainWord(words[index] as number)) index++;
+  return start + index * 4;
+}
+
+/** Whether each of four bytes is `PLAIN`. The highest bit of a byte is set when it is none, at least in the lowest such byte. */
+function isPlainWord(word: number): boolean {
+  const quotes = word ^ QUOTES;
+  const backslashes = word ^ BACKSLASHES;
+  const notCharacters = (word - SPACES) | word;
+  const zeros = ((quotes - ONES) & ~quotes) | ((backslashes - ONES) & ~backslashes);
+  return ((notCharacters | zeros) & HIGHEST_BITS) === 0;
+}
+
+const ONES = 0x01010101;
+const SPACES = SPACE * ONES;
+const QUOTES = QUOTE * ONES;
+const BACKSLASHES = BACKSLASH * ONES;
+const HIGHEST_BITS = 0x80 * ONES;
 
 /** Behind the character of several bytes that begins at `start` with `first`. */
 function characterEnd(bytes: Uint8Array, start: number, first: number): number {

@@ -333,6 +333,30 @@ test("the kind of a text is that of its value", () => {
   expect(kinds).toEqual(["object", "array", "string", "number", "boolean", "boolean", "null"]);
 });
 
+test("whatever stands in a long string is found, wherever it stands", () => {
+  const special = fc.constantFrom(
+    ...['"', "\\", "\\n", "\\u00e9", "\u0000", "\u001f", "\u007f", "\u0080", "é", "€", "😀"],
+  );
+  fc.assert(
+    fc.property(
+      fc.nat({ max: 7 }),
+      fc.nat({ max: 700 }),
+      special,
+      fc.nat({ max: 700 }),
+      (spaces, before, middle, behind) => {
+        const inside = `${"a~".repeat(before)}${middle}${" Z".repeat(behind)}`;
+        const text = `${" ".repeat(spaces)}["${inside}"]`;
+        // Of a larger array, so that words do not begin where the text does.
+        const bytes = utf8Encode(`123${text}`).subarray(3);
+        const isJson = isTaken(() => JSON.parse(text));
+        expect(isTaken(() => outlineJson(bytes))).toBe(isJson);
+        if (isJson) expect(outlineJson(bytes).element(0)?.string).toBe(JSON.parse(text)[0]);
+      },
+    ),
+    { numRuns: 3_000 },
+  );
+});
+
 test("bytes are JSON when they are UTF-8 and what they say is JSON", () => {
   // A string of bytes at the borders of what characters of each length may hold.
   const byte = fc.constantFrom(

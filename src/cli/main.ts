@@ -5,7 +5,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
-import { collectBetweenTurns } from "../host/index.ts";
+import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addBackupCommands } from "./backup-commands.ts";
 import { addBudgetsCommand } from "./budgets.ts";
@@ -125,4 +125,5 @@ addMoveCommand(program);
 // Much that a job does side by side waits for one signal; Node.js takes more than ten for a leak.
 setMaxListeners(LISTENERS_MAX);
 collectBetweenTurns();
+leaveSomeGarbage();
 await program.parseAsync();

@@ -52,6 +52,7 @@ export type {
   WireRevisions,
 } from "./wire-document.ts";
 export {
+  inlineBytes,
   isLongBody,
   parseWireDocument,
   renderWireDocument,

@@ -3,6 +3,8 @@
  * that came.
  */
 import {
+  base64Decode,
+  base64Encode,
   type JsonMember,
   type JsonText,
   type JsonValue,
@@ -22,24 +24,29 @@ export interface WireRevisions {
   readonly hashes: readonly string[];
 }
 
-/** One member of `_attachments`. `data` is base64; `follows` means that the bytes come behind the JSON, in order. */
+/** One member of `_attachments`. `follows` means that the bytes come behind the JSON, in order. */
 export interface WireAttachment {
   readonly name: string;
-  readonly content:
-    | { readonly kind: "stub" }
-    | { readonly kind: "follows" }
-    | {
-        readonly kind: "inline";
-        readonly data: string;
-        /** It was encoded here: nothing in it needs an escape. */
-        readonly isBase64?: true;
-      };
+  readonly content: { readonly kind: "stub" } | { readonly kind: "follows" } | InlineContent;
   readonly contentType: string | undefined;
   readonly revisionPosition: number | undefined;
   readonly digest: string | undefined;
   readonly length: number | undefined;
   readonly encoding: string | undefined;
   readonly encodedLength: number | undefined;
+}
+
+/** The bytes of an attachment that stand in the text, in base64. */
+export interface InlineContent {
+  readonly kind: "inline";
+  /** The bytes, or the string that came: it is decoded when its turn comes, since many are long. */
+  readonly data: Uint8Array | JsonValue;
+}
+
+/** Undefined for a string that is no base64. */
+export function inlineBytes({ data }: InlineContent): Uint8Array | undefined {
+  if (data instanceof Uint8Array) return data;
+  return base64Decode(data.string ?? "", { isPadded: true });
 }
 
 export interface WireDocument {
@@ -148,19 +155,25 @@ function parseAttachments(value: JsonValue): WireAttachment[] {
 }
 
 /** The members that a document's reader looks for; the bytes, which may be long, are not looked through again. */
-function attachmentMembers(attachment: JsonValue): Readonly<Record<string, unknown>> | undefined {
+function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined {
   if (!attachment.isObject) return undefined;
-  const members: Record<string, unknown> = {};
+  let data: JsonValue | undefined;
+  const described: Record<string, unknown> = {};
   for (const { name, value } of attachment.eachValue()) {
-    if (ATTACHMENT_MEMBERS.has(name)) members[name] = value.string ?? JSON.parse(value.text);
+    if (name === "data") data = value;
+    else if (DESCRIBING_MEMBERS.has(name)) described[name] = value.string ?? JSON.parse(value.text);
   }
-  return members;
+  return { data, described };
 }
 
-const ATTACHMENT_MEMBERS: ReadonlySet<string> = new Set([
+interface AttachmentMembers {
+  readonly data: JsonValue | undefined;
+  readonly described: Readonly<Record<string, unknown>>;
+}
+
+const DESCRIBING_MEMBERS: ReadonlySet<string> = new Set([
   "stub",
   "follows",
-  "data",
   "content_type",
   "revpos",
   "digest",
@@ -169,10 +182,7 @@ const ATTACHMENT_MEMBERS: ReadonlySet<string> = new Set([
   "encoded_length",
 ]);
 
-function parseAttachment(
-  name: string,
-  members: Readonly<Record<string, unknown>> | undefined,
-): WireAttachment {
+function parseAttachment(name: string, members: AttachmentMembers | undefined): WireAttachment {
   const invalid = (reason: string): ProtocolError =>
     new ProtocolError(400, "bad_request", `Attachment "${name}" ${reason}`);
   if (name === "") throw new ProtocolError(400, "bad_request", "Attachment name can't be empty");
@@ -184,22 +194,24 @@ function parseAttachment(
     );
   }
   if (members === undefined) throw invalid("must be a JSON object");
+  const { data, described } = members;
   const number = (key: string): number | undefined => {
-    const found = members[key];
+    const found = described[key];
     if (found === undefined) return undefined;
     if (typeof found === "number" && Number.isSafeInteger(found) && found >= 0) return found;
     throw invalid(`has a ${key} that is not a non-negative integer`);
   };
   const string = (key: string): string | undefined => {
-    const found = members[key];
+    const found = described[key];
     if (found === undefined) return undefined;
     if (typeof found === "string") return found;
     throw invalid(`has a ${key} that is not a string`);
   };
-  const data = string("data");
+  if (data !== undefined && data.kind !== "string")
+    throw invalid("has a data that is not a string");
   let content: WireAttachment["content"];
-  if (members.stub === true) content = { kind: "stub" };
-  else if (members.follows === true) content = { kind: "follows" };
+  if (described.stub === true) content = { kind: "stub" };
+  else if (described.follows === true) content = { kind: "follows" };
   else if (data !== undefined) content = { kind: "inline", data };
   else throw invalid("has neither data nor stub nor follows");
   return {
@@ -231,7 +243,10 @@ export interface RenderedDocument {
 export function renderWireDocument(document: RenderedDocument): JsonText {
   const { head, tail } = renderAround(document);
   const inner = innerText(document.body.text);
-  return inner === "" ? head + tail : `${head},${inner}${tail}`;
+  const begun = inner === "" ? head : `${head},${inner}`;
+  return (
+    begun + tail.map((part) => (typeof part === "string" ? part : base64Encode(part))).join("")
+  );
 }
 
 /** The same in UTF-8, for which the body need not become a text. */
@@ -240,14 +255,20 @@ export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument
   const inner = innerBytes(document.body.bytes);
   writer.text(inner.length === 0 ? head : `${head},`);
   writer.bytes(inner);
-  writer.text(tail);
+  for (const part of tail) {
+    if (typeof part === "string") writer.text(part);
+    else writer.base64(part);
+  }
 }
 
 /** The same as pieces, of which those of the body are its own memory. */
 export function wireDocumentPieces(document: RenderedDocument): LongText {
   const { head, tail } = renderAround(document);
   const inner = innerPieces(document.body.pieces);
-  return [utf8Encode(inner.length === 0 ? head : `${head},`), ...inner, utf8Encode(tail)];
+  const encoded = tail.map((part) =>
+    utf8Encode(typeof part === "string" ? part : base64Encode(part)),
+  );
+  return [utf8Encode(inner.length === 0 ? head : `${head},`), ...inner, ...encoded];
 }
 
 /** A longer body is passed on, and looked through, in pieces with turns for others in between. */
@@ -262,7 +283,10 @@ export function wireDocumentJson(document: RenderedDocument): JsonText | LongTex
   return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }
 
-/** The text before and behind the body's members. */
+/** Texts, and bytes whose base64 stands there. */
+type Parts = readonly (JsonText | Uint8Array)[];
+
+/** What stands before and behind the body's members. */
 function renderAround({
   id,
   revision,
@@ -270,7 +294,7 @@ function renderAround({
   revisions,
   extras,
   attachments,
-}: Omit<RenderedDocument, "body">): { readonly head: string; readonly tail: string } {
+}: Omit<RenderedDocument, "body">): { readonly head: string; readonly tail: Parts } {
   let head = `{"_id":${JSON.stringify(id)}`;
   if (revision !== undefined) head += `,"_rev":${JSON.stringify(revision)}`;
   let tail = deleted ? `,"_deleted":true` : "";
@@ -278,10 +302,8 @@ function renderAround({
     tail += `,"_revisions":{"start":${revisions.start},"ids":${JSON.stringify(revisions.hashes)}}`;
   }
   for (const { name, value } of extras ?? []) tail += `,${JSON.stringify(name)}:${value}`;
-  if (attachments !== undefined && attachments.length > 0) {
-    tail += `,"_attachments":${renderAttachments(attachments)}`;
-  }
-  return { head, tail: `${tail}}` };
+  if (attachments === undefined || attachments.length === 0) return { head, tail: [`${tail}}`] };
+  return { head, tail: [`${tail},"_attachments":`, ...renderAttachments(attachments), "}"] };
 }
 
 /** The text between an object's braces, without the space around it. */
@@ -341,35 +363,41 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-function renderAttachments(attachments: readonly WireAttachment[]): JsonText {
-  return joinObject(
-    attachments.map((attachment) => {
-      const { name, content, encoding } = attachment;
-      const described = {
-        content_type: attachment.contentType,
-        revpos: attachment.revisionPosition,
-        digest: attachment.digest,
-      };
-      const encoded =
-        encoding === undefined ? {} : { encoding, encoded_length: attachment.encodedLength };
-      if (content.kind === "inline") {
-        const parts = [insideOf(described), `"data":${dataText(content)}`, insideOf(encoded)];
-        return { name, value: `{${parts.filter((part) => part !== "").join(",")}}` };
-      }
-      const members = { ...described, length: attachment.length, [content.kind]: true, ...encoded };
-      return { name, value: JSON.stringify(members) };
-    }),
-  );
+function renderAttachments(attachments: readonly WireAttachment[]): Parts {
+  const parts: (JsonText | Uint8Array)[] = [];
+  let text = "{";
+  let separator = "";
+  for (const attachment of attachments) {
+    const { name, content, encoding } = attachment;
+    text += `${separator}${JSON.stringify(name)}:{`;
+    separator = ",";
+    const described = {
+      content_type: attachment.contentType,
+      revpos: attachment.revisionPosition,
+      digest: attachment.digest,
+    };
+    const encoded =
+      encoding === undefined ? {} : { encoding, encoded_length: attachment.encodedLength };
+    if (content.kind !== "inline") {
+      const length = { length: attachment.length, [content.kind]: true };
+      text += `${insideOf({ ...described, ...length, ...encoded })}}`;
+      continue;
+    }
+    const { data } = content;
+    const before = insideOf(described);
+    text += before === "" ? '"data":' : `${before},"data":`;
+    if (data instanceof Uint8Array) {
+      parts.push(`${text}"`, data);
+      text = '"';
+    } else text += data.text;
+    const behind = insideOf(encoded);
+    text += behind === "" ? "}" : `,${behind}}`;
+  }
+  parts.push(`${text}}`);
+  return parts;
 }
 
 /** An object's JSON between its braces. */
 function insideOf(members: object): string {
   return JSON.stringify(members).slice(1, -1);
-}
-
-function dataText({
-  data,
-  isBase64,
-}: WireAttachment["content"] & { readonly kind: "inline" }): JsonText {
-  return isBase64 === true ? `"${data}"` : JSON.stringify(data);
 }

@@ -1,8 +1,23 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { HEAP_FLAG, HELPERS_FLAG, YOUNG_FLAG } from "../../src/host/system/garbage-collection.ts";
+import {
+  growthPercent,
+  HEAP_FLAG,
+  HELPERS_FLAG,
+  YOUNG_FLAG,
+} from "../../src/host/system/garbage-collection.ts";
+
+const MEBIBYTE = 1024 * 1024;
 
 test.each([HEAP_FLAG, YOUNG_FLAG, HELPERS_FLAG])("V8 knows the flag %s", (flag) => {
   const options = execFileSync(process.execPath, ["--v8-options"], { encoding: "utf8" });
   expect(options).toMatch(new RegExp(`^ +${flag.replace("--no-", "--")} `, "m"));
+});
+
+test("64 MiB of garbage are left alone where little is alive, and a share of what is alive elsewhere", () => {
+  expect(growthPercent(16 * MEBIBYTE, 0)).toBe(400);
+  expect(growthPercent(32 * MEBIBYTE, 100)).toBe(200);
+  expect(growthPercent(64 * MEBIBYTE, 100)).toBe(100);
+  expect(growthPercent(200 * MEBIBYTE, 100)).toBe(100);
+  expect(growthPercent(200 * MEBIBYTE, 0)).toBe(0);
 });

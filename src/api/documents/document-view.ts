@@ -1,6 +1,5 @@
 /** Renders a stored document with the options of a reader: reads the records that it needs, and writes its text. */
 import {
-  base64Encode,
   type JsonMember,
   type JsonText,
   type LongText,
@@ -25,7 +24,6 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { isLongBody, ProtocolError } from "../../protocol/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
-import { readBytes } from "../http/request-body.ts";
 import type { ViewOptions } from "./document-options.ts";
 
 /** Of an attachment that is held whole, for JSON. */
@@ -168,8 +166,8 @@ export function viewedText(render: () => JsonText, length: number): ViewedDocume
   };
 }
 
-/** The bytes of attachments in base64, by name. */
-export type InlineData = ReadonlyMap<string, string>;
+/** The bytes of attachments, by name. */
+export type InlineData = ReadonlyMap<string, Uint8Array>;
 
 /** Of the attachments that were asked for with a document; there at once when there are none. */
 export function inlineData(
@@ -191,15 +189,17 @@ async function readInlineData(
   attachments: readonly Attachment[],
   signal: AbortSignal,
 ): Promise<InlineData> {
-  const data = new Map<string, string>();
+  const data = new Map<string, Uint8Array>();
   for (const attachment of attachments) {
     if (attachment.length > INLINE_BYTES_MAX) {
       const reason = `Attachment "${attachment.name}" is too large for JSON; accept multipart/related`;
       throw new ProtocolError(413, "too_large", reason);
     }
     // Inline data are decoded always, as in CouchDB.
-    const chunks = store.read(database, attachment, { decoded: true }, signal);
-    data.set(attachment.name, base64Encode(await readBytes(chunks, INLINE_BYTES_MAX)));
+    data.set(
+      attachment.name,
+      await store.readWhole(database, attachment, { decoded: true }, signal),
+    );
   }
   return data;
 }
@@ -214,8 +214,8 @@ function renderOptions(
     extras,
     encodingInfo: options.encodingInfo,
     attachmentForm: ({ name }) => {
-      const text = data.get(name);
-      return text === undefined ? { kind: "stub" } : { kind: "inline", data: text, isBase64: true };
+      const bytes = data.get(name);
+      return bytes === undefined ? { kind: "stub" } : { kind: "inline", data: bytes };
     },
   };
 }

@@ -1,5 +1,4 @@
 /** Makes an edit of the store from a document in a request. The bytes of its attachments are stored on the way. */
-import { base64Decode } from "../../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../../databases/index.ts";
 import {
@@ -14,6 +13,7 @@ import {
 import {
   badRequest,
   formatRevision,
+  inlineBytes,
   ProtocolError,
   type WireAttachment,
   type WireDocument,
@@ -208,7 +208,7 @@ function inlineUpload(
   if (content.kind !== "inline") {
     throw badRequest(`Attachment "${name}" follows, but the request is not multipart/related`);
   }
-  const bytes = base64Decode(content.data, { isPadded: true });
+  const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
   // Inline data are never encoded, and what else is beside them may be left from an older version.
   return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };

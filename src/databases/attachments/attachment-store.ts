@@ -237,6 +237,19 @@ export class AttachmentStore {
     }
   }
 
+  /** The same at once. */
+  async readWhole(
+    database: Database,
+    attachment: Attachment,
+    options: ReadContentOptions,
+    signal?: AbortSignal,
+  ): Promise<Uint8Array> {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of this.read(database, attachment, options, signal)) chunks.push(chunk);
+    const [first = EMPTY_BYTES] = chunks;
+    return chunks.length <= 1 ? first : concatBytes(chunks);
+  }
+
   /**
    * Clears contents that no leaf refers to, and that have waited for at least `ageMs`. Looks at all such markers, in as many
    * transactions as it takes.

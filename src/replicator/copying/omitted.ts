@@ -38,7 +38,8 @@ export function wireOf(document: Judged): WireDocument | undefined {
 /** As its readers see it: not compressed, nor in base64. */
 function bytesOf({ content, length = 0 }: WireDocument["attachments"][number]): number {
   if (content.kind !== "inline") return length;
-  const { data } = content;
+  if (content.data instanceof Uint8Array) return content.data.length;
+  const data = content.data.string ?? "";
   const paddingCount = data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0;
   return Math.floor(((data.length - paddingCount) * 3) / 4);
 }

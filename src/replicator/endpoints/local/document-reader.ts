@@ -2,7 +2,7 @@
  * Reads documents of a database of our own, as the text that a server would send. Attachments are read while they are
  * sent.
  */
-import { base64Encode, concatBytes, type JsonText, type Utf8Writer } from "../../../base/index.ts";
+import type { JsonText, Utf8Writer } from "../../../base/index.ts";
 import type { Attachment, Database, Document } from "../../../databases/index.ts";
 import { attachmentsSince, renderStoredDocument } from "../../../documents/index.ts";
 import {
@@ -53,23 +53,19 @@ export class LocalDocumentReader {
     return results;
   }
 
-  /** In base64. Nothing of a document with a compressed attachment. */
+  /** Nothing of a document with a compressed attachment. */
   async #inlineData(
     database: Database,
     documents: readonly Document[],
     signal: AbortSignal,
   ): Promise<InlineData> {
     const { attachments: store } = this.#access.parts;
-    const data = new Map<Attachment, string>();
+    const data = new Map<Attachment, Uint8Array>();
     for (const { attachments } of documents) {
       if (attachments.some(({ encoding }) => encoding !== undefined)) continue;
       for (const attachment of attachments) {
-        const chunks: Uint8Array[] = [];
-        const read = store.read(database, attachment, { decoded: false }, signal);
-        for await (const chunk of read) chunks.push(chunk);
-        const [first] = chunks;
-        const isOne = first !== undefined && chunks.length === 1;
-        data.set(attachment, base64Encode(isOne ? first : concatBytes(chunks)));
+        const bytes = await store.readWhole(database, attachment, { decoded: false }, signal);
+        data.set(attachment, bytes);
       }
     }
     return data;
@@ -150,8 +146,8 @@ function sentAttachments(document: Document, ancestors: readonly string[]): read
   );
 }
 
-/** The bytes of attachments in base64. */
-type InlineData = ReadonlyMap<Attachment, string>;
+/** The bytes of attachments. */
+type InlineData = ReadonlyMap<Attachment, Uint8Array>;
 
 const NO_DATA: InlineData = new Map();
 
@@ -181,7 +177,7 @@ class StoredPlainDocument implements PlainDocument {
     let length = id.length + body.length + revisions.hashes.length * REVISION_CHARACTERS;
     for (const attachment of attachments) {
       length += ATTACHMENT_CHARACTERS + attachment.name.length;
-      length += this.#data.get(attachment)?.length ?? 0;
+      length += Math.ceil((this.#data.get(attachment)?.length ?? 0) / 3) * 4;
     }
     return length;
   }
@@ -209,7 +205,7 @@ class StoredPlainDocument implements PlainDocument {
     const data = this.#data.get(attachment);
     return {
       name,
-      content: data === undefined ? { kind: "stub" } : { kind: "inline", data, isBase64: true },
+      content: data === undefined ? { kind: "stub" } : { kind: "inline", data },
       contentType,
       revisionPosition,
       digest,

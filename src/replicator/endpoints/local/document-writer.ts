@@ -2,7 +2,7 @@
  * Writes documents into a database of our own: many in one transaction, or one with its attachments; and reports those
  * that the store refuses.
  */
-import { base64Decode, errorCode, OperationalError } from "../../../base/index.ts";
+import { errorCode, OperationalError } from "../../../base/index.ts";
 import type {
   AttachmentEdit,
   Database,
@@ -21,6 +21,7 @@ import {
   writeRefusal,
 } from "../../../documents/index.ts";
 import {
+  inlineBytes,
   ProtocolError,
   parseWireDocument,
   type WireAttachment,
@@ -210,7 +211,7 @@ function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachme
   const whole: WholeAttachment[] = [];
   for (const { name, content, contentType, revisionPosition } of attachments) {
     if (content.kind !== "inline") continue;
-    const bytes = base64Decode(content.data, { isPadded: true });
+    const bytes = inlineBytes(content);
     if (bytes === undefined) return undefined;
     whole.push({ name, contentType, revisionPosition, bytes });
   }
