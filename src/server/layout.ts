@@ -29,6 +29,8 @@ const SESSION_SECRET_PLACE = "session secret";
 export const KEY_RECORD_KEY = SERVER.pack([3]);
 /** How far users have got their databases (`users/user-databases.ts`). */
 export const USER_DATABASES_KEY = SERVER.pack([4]);
+/** How far the nodes have gone through all databases (`reclaim-rounds.ts`). */
+export const RECLAIM_ROUND_KEY = SERVER.pack([5]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   { key: '("tandem", 0, 0)', value: "text", note: "the version of the layout" },
@@ -39,6 +41,11 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
     key: '("tandem", 0, 4)',
     value: "JSON",
     note: "up to which change of `_users` its users have databases; not there before the first",
+  },
+  {
+    key: '("tandem", 0, 5)',
+    value: "JSON",
+    note: "when the nodes began to look what can be freed, and the last database that one has taken",
   },
 ];
 

@@ -1,13 +1,16 @@
 /**
  * Frees what nobody can ask for any more, in every database at intervals, and in one when somebody asks for it: bodies
- * that another revision followed a while ago, then the bytes of attachments that no document refers to.
+ * that another revision followed a while ago, then the bytes of attachments that no document refers to. The nodes of a
+ * store share the databases among them.
  */
 import type { Compaction } from "../api/index.ts";
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { AttachmentStore, Database, DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
+import { ReclaimRounds } from "./reclaim-rounds.ts";
 
-const INTERVAL_MS = 10 * 60_000;
+/** How often a node looks whether there is a share for it. */
+const LOOK_MS = 60_000;
 
 export interface ReclaimerParts {
   readonly runtime: Runtime;
@@ -21,6 +24,7 @@ export interface ReclaimerParts {
 export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
+  readonly #rounds: ReclaimRounds;
   /** Databases whose old bodies are cleared at once, whatever their age, and the one that is worked at. */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
@@ -28,6 +32,7 @@ export class Reclaimer implements Compaction {
 
   constructor(parts: ReclaimerParts) {
     this.#parts = parts;
+    this.#rounds = new ReclaimRounds(parts);
   }
 
   /** Clears all old bodies of the database soon: what CouchDB's `_compact` does. */
@@ -41,14 +46,10 @@ export class Reclaimer implements Compaction {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#parts.runtime;
-    let nextMs = clock.nowMs() + INTERVAL_MS;
     while (!signal.aborted) {
-      if (this.#asked.size === 0) await this.#untilAsked(nextMs - clock.nowMs(), signal);
+      await this.#reclaimShare(signal);
+      if (this.#asked.size === 0) await this.#untilAsked(LOOK_MS, signal);
       await this.#compactAsked(signal);
-      if (signal.aborted || clock.nowMs() < nextMs) continue;
-      await this.#reclaimAll(signal);
-      nextMs = clock.nowMs() + INTERVAL_MS;
     }
   }
 
@@ -56,7 +57,7 @@ export class Reclaimer implements Compaction {
     const waiting = new AbortController();
     this.#wake = () => waiting.abort();
     const ended = AbortSignal.any([signal, waiting.signal]);
-    await this.#parts.runtime.clock.sleep(Math.max(0, waitMs), ended).catch(() => {});
+    await this.#parts.runtime.clock.sleep(waitMs, ended).catch(() => {});
     this.#wake = () => {};
   }
 
@@ -70,13 +71,17 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  async #reclaimAll(signal: AbortSignal): Promise<void> {
-    const { runtime, kv, databases, keepOldBodiesMs } = this.#parts;
-    const names = await kv.read((tx) => databases.names(tx, {}));
-    for (const name of names) {
-      await this.#compactAsked(signal);
-      if (signal.aborted) return;
-      await this.#reclaim(name, runtime.clock.nowMs() - keepOldBodiesMs(), signal);
+  /** A page of databases after the other, until others have the rest. */
+  async #reclaimShare(signal: AbortSignal): Promise<void> {
+    const { runtime, keepOldBodiesMs } = this.#parts;
+    for (;;) {
+      const names = await this.#rounds.take(signal);
+      if (names.length === 0) return;
+      for (const name of names) {
+        await this.#compactAsked(signal);
+        if (signal.aborted) return;
+        await this.#reclaim(name, runtime.clock.nowMs() - keepOldBodiesMs(), signal);
+      }
     }
   }
 

@@ -3,10 +3,12 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Clock, Utf8Text } from "../../src/base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../../src/databases/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
+import { ReclaimRounds } from "../../src/server/reclaim-rounds.ts";
 import { Reclaimer } from "../../src/server/reclaimer.ts";
 import { ADMIN, openNode } from "../support/open-node.ts";
 
 const KEEP_MS = 3_600_000;
+const TEN_MINUTES_MS = 600_000;
 
 let node: Awaited<ReturnType<typeof openNode>>;
 let databases: DatabaseRegistry;
@@ -123,4 +125,44 @@ test("a database that is not there any more is passed over", async () => {
   reclaimer.start("films");
   reclaimer.start("books");
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
+});
+
+test("nodes go through all databases together, each once in a round, and the next round begins ten minutes later", async () => {
+  await pass(0);
+  for (let number = 100; number < 350; number++) {
+    await node.kv.transact((tx) => databases.create(tx, `db-${number}`));
+  }
+  const clock = { ...node.runtime.clock, nowMs: () => nowMs };
+  const nodes = [1, 2].map(() => new ReclaimRounds({ runtime: { clock }, kv: node.kv, databases }));
+  const { signal } = stopping;
+  const takeAll = async (): Promise<string[]> => {
+    const taken: string[] = [];
+    for (let turn = 0; ; turn++) {
+      const page = await (nodes[turn % 2] as ReclaimRounds).take(signal);
+      if (page.length === 0) return taken;
+      expect(page.length).toBeLessThanOrEqual(100);
+      taken.push(...page);
+    }
+  };
+  expect(await takeAll()).toEqual([]);
+  nowMs += TEN_MINUTES_MS;
+  const all = await node.kv.read((tx) => databases.names(tx, {}));
+  expect(all).toHaveLength(252);
+  expect(await takeAll()).toEqual(all);
+  nowMs += TEN_MINUTES_MS - 1;
+  expect(await takeAll()).toEqual([]);
+  nowMs += 1;
+  expect(await takeAll()).toEqual(all);
+  // A clock that is far behind is no reason to wait until it has come so far.
+  nowMs -= 24 * KEEP_MS;
+  expect(await takeAll()).toEqual(all);
+});
+
+test("databases that two nodes take at once are those of one of them", async () => {
+  await pass(0);
+  nowMs += TEN_MINUTES_MS;
+  const clock = { ...node.runtime.clock, nowMs: () => nowMs };
+  const rounds = new ReclaimRounds({ runtime: { clock }, kv: node.kv, databases });
+  const taken = await Promise.all([1, 2, 3].map(() => rounds.take(stopping.signal)));
+  expect(taken.flat().sort()).toEqual(["books", "films"]);
 });
