@@ -8,7 +8,7 @@ import { getHeapStatistics, setFlagsFromString } from "node:v8";
 /** Of the objects that are alive, in percent. V8 alone lets garbage grow to four times of them. */
 const GARBAGE_PERCENT_MAX = 100;
 /** So much garbage is left alone, however few objects are alive. */
-const GARBAGE_BYTES_MIN = 64 * 1024 * 1024;
+const GARBAGE_BYTES_MIN = 32 * 1024 * 1024;
 /** Of the young generation that is full when a collection is due between two turns. V8's is 80. */
 const YOUNG_PERCENT = 30;
 
