@@ -281,11 +281,17 @@ export class JobIndex implements JobObserver {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
     const known = await this.statuses.between(tx.snapshot, afterId, lastId);
     const byId = new Map(page.map((job) => [job.id, job]));
+    const ids = [...new Set([...byId.keys(), ...known.keys()])];
+    // All at once: one after the other would take longer than a transaction may where the store is another machine, and busy.
+    const expected = await Promise.all(
+      ids.map(async (id) => {
+        const seen = byId.get(id);
+        return seen && this.#statusOf(tx.snapshot, id, seen, readable(seen));
+      }),
+    );
     let repairedCount = 0;
-    for (const id of new Set([...byId.keys(), ...known.keys()])) {
-      const seen = byId.get(id);
-      const expected = seen && (await this.#statusOf(tx.snapshot, id, seen, readable(seen)));
-      if (areSame(encoded(known.get(id)), encoded(expected))) continue;
+    for (const [index, id] of ids.entries()) {
+      if (areSame(encoded(known.get(id)), encoded(expected[index]))) continue;
       const job = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
       const after = job && (await this.#statusOf(tx, id, job, readable(job)));
       this.#adjust(tx, id, await this.statuses.get(tx, id), after);
