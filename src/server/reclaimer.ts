@@ -47,9 +47,10 @@ export class Reclaimer implements Compaction {
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#reclaimShare(signal);
+      // First of all nothing: a node that starts has other things to do.
       if (this.#asked.size === 0) await this.#untilAsked(LOOK_MS, signal);
       await this.#compactAsked(signal);
+      if (!signal.aborted) await this.#reclaimShare(signal);
     }
   }
 

@@ -4,7 +4,7 @@ import { type Clock, Utf8Text } from "../../src/base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../../src/databases/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
 import { ReclaimRounds } from "../../src/server/reclaim-rounds.ts";
-import { Reclaimer } from "../../src/server/reclaimer.ts";
+import { Reclaimer, type ReclaimerParts } from "../../src/server/reclaimer.ts";
 import { ADMIN, openNode } from "../support/open-node.ts";
 
 const KEEP_MS = 3_600_000;
@@ -12,6 +12,7 @@ const TEN_MINUTES_MS = 600_000;
 
 let node: Awaited<ReturnType<typeof openNode>>;
 let databases: DatabaseRegistry;
+let parts: ReclaimerParts;
 let reclaimer: Reclaimer;
 let nowMs: number;
 /** Wakes the reclaimer, which sleeps; undefined while it works. */
@@ -49,13 +50,8 @@ beforeEach(async () => {
   const root = Subspace.fromTuple(["old bodies"]);
   databases = new DatabaseRegistry({ runtime, root, keepOldBodiesMs: () => KEEP_MS });
   const attachments = new AttachmentStore({ runtime, kv });
-  reclaimer = new Reclaimer({
-    runtime,
-    kv,
-    databases,
-    attachments,
-    keepOldBodiesMs: () => KEEP_MS,
-  });
+  parts = { runtime, kv, databases, attachments, keepOldBodiesMs: () => KEEP_MS };
+  reclaimer = new Reclaimer(parts);
   for (const name of ["films", "books"]) {
     await kv.transact((tx) => databases.create(tx, name));
     await write(name);
@@ -125,6 +121,19 @@ test("a database that is not there any more is passed over", async () => {
   reclaimer.start("films");
   reclaimer.start("books");
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
+});
+
+test("a node that starts looks at nothing at first, whatever is due", async () => {
+  await pass(0);
+  nowMs += 2 * KEEP_MS;
+  const asleep = new Promise<void>((resolve) => (onceAsleep = resolve));
+  const starting = new Reclaimer(parts).run(stopping.signal);
+  await asleep;
+  expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
+  await pass(0);
+  expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+  stopping.abort(new Error("The test is over"));
+  await starting;
 });
 
 test("nodes go through all databases together, each once in a round, and the next round begins ten minutes later", async () => {
