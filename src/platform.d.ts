@@ -44,7 +44,7 @@ declare var Buffer:
         /** What is no UTF-8 is replaced. */
         readonly utf8Slice?: (this: Uint8Array, begin: number, end: number) => string;
         /** Of a byte, -1 when there is none. */
-        readonly indexOf?: (this: Uint8Array, byte: number, from: number) => number;
+        readonly indexOf?: (this: Uint8Array, byte: number) => number;
         readonly base64Slice?: (this: Uint8Array, begin: number, end: number) => string;
         /** What is no base64 is left out. The number of bytes. */
         readonly base64Write?: (this: Uint8Array, text: string) => number;

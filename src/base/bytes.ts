@@ -107,10 +107,10 @@ export function utf8Slice(bytes: Uint8Array, begin: number, end: number): string
   return decoder.decode(bytes.subarray(begin, end));
 }
 
-/** Where the next such byte is, from `from` on; -1 when there is none. */
-export function indexOfByte(bytes: Uint8Array, byte: number, from: number): number {
-  if (platform.indexOf !== undefined) return platform.indexOf.call(bytes, byte, from);
-  return bytes.indexOf(byte, from);
+/** Whether one of them is `byte`. */
+export function hasByte(bytes: Uint8Array, byte: number): boolean {
+  if (platform.indexOf !== undefined) return platform.indexOf.call(bytes, byte) >= 0;
+  return bytes.includes(byte);
 }
 
 /** A string with one character per byte, up to U+00FF: it compares, hashes and sorts as the bytes do. */

@@ -1,5 +1,5 @@
 /** The rows that a look through a JSON text leaves (`json-scan.ts`), and the strings that they point to. */
-import { indexOfByte, utf8Slice } from "./bytes.ts";
+import { hasByte, utf8Slice } from "./bytes.ts";
 
 /** A value is a row of numbers. The rows of what it holds follow, in order. */
 export const ROW_LENGTH = 5;
@@ -21,13 +21,13 @@ export function stringText(bytes: Uint8Array, start: number, end: number): strin
 
 /** Whether there are escapes in a string. */
 export function isSpelled(bytes: Uint8Array, start: number, end: number): boolean {
-  if (end - start > LONG_STRING) return indexOfByte(bytes.subarray(start, end), BACKSLASH, 0) >= 0;
+  if (end - start > LONG_STRING) return hasByte(bytes.subarray(start, end), BACKSLASH);
   for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
   return false;
 }
 
-/** From so many bytes on, the platform finds a byte faster than a loop. */
-const LONG_STRING = 256;
+/** From so many bytes on, a string is looked through by other means than byte for byte. */
+export const LONG_STRING = 256;
 
 /** Whether two members have the same name, however it is spelled; by their rows. */
 export function isSameName(

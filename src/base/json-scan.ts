@@ -6,6 +6,7 @@
 import { utf8Encode, utf8Slice } from "./bytes.ts";
 import {
   BACKSLASH,
+  LONG_STRING,
   NAME_END,
   NAME_START,
   NEXT,
@@ -317,9 +318,6 @@ function stringEnd(
   if (at < bytes.length) return -at;
   throw unexpected(bytes, at);
 }
-
-/** From so many bytes on, a string is looked through four bytes at a time, as the bytes of attachments are in base64. */
-const LONG_STRING = 256;
 
 /** Behind the words of four plain bytes each that lie around `from`, or begin just behind it. */
 function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {

@@ -6,6 +6,11 @@ import type { WatchedServer } from "./watched-server.ts";
 
 const OVER = new Error("Over");
 
+const STORE = {
+  transact: (work: (tx: object) => unknown) => work({}),
+  read: (work: (tx: object) => unknown) => work({}),
+};
+
 const never = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -33,10 +38,7 @@ async function sweep(changedCounts: readonly number[]): Promise<number[]> {
   };
   const parts = {
     runtime: { ...system, clock },
-    kv: {
-      transact: (work: (tx: object) => unknown) => work({}),
-      read: (work: (tx: object) => unknown) => work({}),
-    },
+    kv: STORE,
     parked: {
       forgetNew: () => {},
       page: async (_tx: object, _source: string, { after }: { after?: (typeof jobs)[number] }) => {
@@ -101,10 +103,7 @@ async function follow(
   const late = parkedLate === undefined ? [] : [{ jobId: "late", database: parkedLate }];
   const parts = {
     runtime: { ...system, clock },
-    kv: {
-      transact: (work: (tx: object) => unknown) => work({}),
-      read: (work: (tx: object) => unknown) => work({}),
-    },
+    kv: STORE,
     parked: {
       forgetNew: () => {},
       takeNew: () => late.splice(0),
