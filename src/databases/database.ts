@@ -408,6 +408,11 @@ export class Database implements HookedDatabase {
     return this.#bodyRenewal.renew(tx, id, firstLeaf);
   }
 
+  /** Whether other revisions followed some body before `beforeMs`, so that a sweep has something to do. */
+  hasOldBodies(tx: ReadTransaction, beforeMs: number): Promise<boolean> {
+    return this.#oldBodies.areThere(tx, beforeMs);
+  }
+
   /** Clears one page of the bodies that other revisions followed before `beforeMs`. For a sweep, which goes on until the last page. */
   async sweepOldBodies(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
     await this.#state(tx);

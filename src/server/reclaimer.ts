@@ -11,6 +11,9 @@ import { ReclaimRounds } from "./reclaim-rounds.ts";
 
 /** How often a node looks whether there is a share for it. */
 const LOOK_MS = 60_000;
+/** Nobody waits for it: after a look it rests so many times as long as that took, and no longer than this. */
+const REST_FACTOR = 9;
+const REST_MS_MAX = 5_000;
 
 export interface ReclaimerParts {
   readonly runtime: Runtime;
@@ -48,13 +51,14 @@ export class Reclaimer implements Compaction {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       // First of all nothing: a node that starts has other things to do.
-      if (this.#asked.size === 0) await this.#untilAsked(LOOK_MS, signal);
+      await this.#untilAsked(LOOK_MS, signal);
       await this.#compactAsked(signal);
       if (!signal.aborted) await this.#reclaimShare(signal);
     }
   }
 
   async #untilAsked(waitMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#asked.size > 0) return;
     const waiting = new AbortController();
     this.#wake = () => waiting.abort();
     const ended = AbortSignal.any([signal, waiting.signal]);
@@ -75,15 +79,42 @@ export class Reclaimer implements Compaction {
   /** A page of databases after the other, until others have the rest. */
   async #reclaimShare(signal: AbortSignal): Promise<void> {
     const { runtime, keepOldBodiesMs } = this.#parts;
+    const { clock } = runtime;
     for (;;) {
+      const beganMs = clock.monotonicMs();
       const names = await this.#rounds.take(signal);
       if (names.length === 0) return;
-      for (const name of names) {
+      const beforeMs = clock.nowMs() - keepOldBodiesMs();
+      const found = await this.#withGarbage(names, beforeMs);
+      const lookedMs = clock.monotonicMs() - beganMs;
+      for (const name of found) {
         await this.#compactAsked(signal);
         if (signal.aborted) return;
-        await this.#reclaim(name, runtime.clock.nowMs() - keepOldBodiesMs(), signal);
+        await this.#reclaim(name, beforeMs, signal);
       }
+      await this.#untilAsked(Math.min(lookedMs * REST_FACTOR, REST_MS_MAX), signal);
+      await this.#compactAsked(signal);
+      if (signal.aborted) return;
     }
+  }
+
+  /** Those of the databases in which there is something to free: of many there is nothing in most. */
+  #withGarbage(names: readonly string[], beforeMs: number): Promise<readonly string[]> {
+    const { kv, databases, attachments } = this.#parts;
+    return kv.read(async ({ snapshot: tx }) => {
+      const haveSome = await Promise.all(
+        names.map(async (name) => {
+          const database = await databases.find(tx, name);
+          if (database === undefined) return false;
+          const [hasBodies, hasContents] = await Promise.all([
+            database.hasOldBodies(tx, beforeMs),
+            attachments.hasReclaimable(tx, database),
+          ]);
+          return hasBodies || hasContents;
+        }),
+      );
+      return names.filter((_, index) => haveSome[index]);
+    });
   }
 
   async #reclaim(name: string, beforeMs: number, signal: AbortSignal): Promise<void> {

@@ -250,6 +250,17 @@ export class AttachmentStore {
     return chunks.length <= 1 ? first : concatBytes(chunks);
   }
 
+  /** Whether `reclaim` has something to look at. */
+  async hasReclaimable(
+    tx: ReadTransaction,
+    { keys }: Database,
+    { ageMs = RECLAIM_AGE_MS }: { readonly ageMs?: number } = {},
+  ): Promise<boolean> {
+    const beforeMs = this.#runtime.clock.nowMs() - ageMs;
+    const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), { limit: 1 });
+    return page.entries.length > 0;
+  }
+
   /**
    * Clears contents that no leaf refers to, and that have waited for at least `ageMs`. Looks at all such markers, in as many
    * transactions as it takes.

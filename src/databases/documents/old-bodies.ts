@@ -6,7 +6,7 @@
  * kept, and neither is one that is sealed: a credential that was replaced is gone.
  */
 import type { Runtime } from "../../base/index.ts";
-import type { KeyValue, Transaction } from "../../kv/index.ts";
+import type { KeyValue, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { Attachment } from "../document.ts";
 import { CHUNK_BYTES } from "../records/chunks.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
@@ -79,6 +79,12 @@ export class OldBodies {
       tx.clearRange(this.#keys.bodyChunks(id, node));
       tx.clearRange(this.#keys.attachmentChunks(id, node));
     }
+  }
+
+  /** Whether there are bodies that are old since before `beforeMs`. */
+  async areThere(tx: ReadTransaction, beforeMs: number): Promise<boolean> {
+    const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), { limit: 1 });
+    return page.entries.length > 0;
   }
 
   /** Clears one page of the bodies that are old since before `beforeMs`, the oldest first. */
