@@ -1,48 +1,153 @@
-/** Forgets data that is too old to be read: a service of every node, so it also runs where no node runs jobs. */
-import type { Runtime } from "../base/index.ts";
+/**
+ * Forgets data that is too old to be read, and compares the index of jobs with the jobs, a part each time: a service of every node, so it
+ * also runs where no node runs jobs. The nodes of a store take turns: one of them does it for all.
+ */
+import { assert, type Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
+import { type KeyValueStore, packTuple, type Subspace, unpackTuple } from "../kv/index.ts";
+import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+import type { JobEventLog } from "./jobs/job-event-log.ts";
+import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
+import { stepFor } from "./jobs/job-wish.ts";
+import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { ReplicatorKeys } from "./replicator-keys.ts";
 
-/** How often it looks for what is too old. */
+/** From the beginning of a turn to that of the next one. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 /** Ended transient jobs outlive their age by at most this part of it. */
 const LATE_RATIO = 1 / 10;
 /** How soon a shorter age takes effect. */
 const TICK_MS = 1000;
-/** Groups that are looked through each time, for those that are as if they had never been. */
+/** A node that starts has other things to do for so much of the interval. */
+const FIRST_LOOK_RATIO = 1 / 10;
+/** Pages of jobs that are compared with their index in one turn. */
+const COMPARED_PAGES_MAX = 10;
+/** Groups that are looked through in one turn, for those that are as if they had never been. */
 const SWEPT_GROUPS_MAX = 200;
 
-export interface CleanUpParts {
+export interface CleanUpParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  readonly replicator: Replicator;
+  readonly subspace: Subspace;
+  readonly index: JobIndex;
+  readonly events: JobEventLog;
+  readonly abandoned: AbandonedReplications;
+  readonly replicator: Pick<Replicator, "nodes" | "figures">;
   /** Read at each use. */
-  readonly config: Pick<ReplicatorConfig, "transientJobAgeSecMax">;
+  readonly config: Pick<
+    ReplicatorConfig,
+    "transientJobAgeSecMax" | "eventAgeSecMax" | "abandonedSecMax"
+  >;
+}
+
+/** How far the nodes are with what is done in parts. */
+interface Progress {
+  /** The last job that was compared with the index; "" before the first. */
+  readonly comparedId: string;
+  /** The last group that was looked at; undefined before the first. */
+  readonly sweptGroup: string | undefined;
+}
+
+interface Turn extends Progress {
+  readonly beganMs: number;
 }
 
 export class CleanUp {
   readonly name = "replicator.clean-up";
   readonly #parts: CleanUpParts;
-  #sweptGroup: string | undefined;
+  readonly #key: Uint8Array;
 
   constructor(parts: CleanUpParts) {
     this.#parts = parts;
+    this.#key = new ReplicatorKeys(parts.subspace).cleanUp();
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;
-    let cleanedAtMs = clock.monotonicMs();
+    let lookedAtMs = clock.nowMs();
+    let untilMs = lookedAtMs + this.#intervalMs * FIRST_LOOK_RATIO;
     while (!signal.aborted) {
       await clock.sleep(TICK_MS, signal).catch(() => {});
-      if (signal.aborted || clock.monotonicMs() - cleanedAtMs < this.#intervalMs) continue;
-      cleanedAtMs = clock.monotonicMs();
-      await this.#parts.replicator.cleanUp();
-      await this.#forgetGroups();
+      if (signal.aborted) return;
+      const nowMs = clock.nowMs();
+      // A clock that was set back, or a shorter age, counts at once.
+      const isEarly =
+        nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
+      if (isEarly) continue;
+      lookedAtMs = nowMs;
+      const { beganMs, isOurs } = await this.#takeTurn(nowMs);
+      if (isOurs) await this.once();
+      untilMs = beganMs + this.#intervalMs;
     }
+  }
+
+  /** What is done in a turn. */
+  async once(): Promise<void> {
+    const { kv, index, replicator, abandoned, config } = this.#parts;
+    await index.foldAll(kv);
+    await this.#forgetEvents();
+    await this.removeOldTransients();
+    await replicator.nodes.forgetOld();
+    await replicator.figures.forgetCauses();
+    await abandoned.prune(config.abandonedSecMax);
+    await this.compareIndex();
+    await this.#forgetGroups();
+  }
+
+  /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */
+  async removeOldTransients(): Promise<void> {
+    const { kv, index, config, runtime } = this.#parts;
+    const ageMs = config.transientJobAgeSecMax * 1000;
+    const endMs = Math.floor(runtime.clock.nowMs() - ageMs) + 1;
+    let after: EndedJob | undefined;
+    do {
+      const page: readonly EndedJob[] = await index.endedTransients(kv, endMs, after);
+      for (const { jobId } of page) await this.#removeOld(jobId);
+      after = page.at(-1);
+    } while (after !== undefined);
+  }
+
+  /**
+   * Compares the index of some jobs with the jobs, for what nodes of older versions change beside us; the next time, that of the
+   * following ones.
+   */
+  async compareIndex(): Promise<void> {
+    const { kv, index, runtime } = this.#parts;
+    let { comparedId } = await this.#progress();
+    let repairedCount = 0;
+    for (let count = 0; count < COMPARED_PAGES_MAX; count++) {
+      const page = await index.repair(kv, comparedId);
+      repairedCount += page.repairedCount;
+      comparedId = page.lastId ?? "";
+      if (page.lastId === undefined) break;
+    }
+    await this.#note({ comparedId });
+    if (repairedCount > 0) runtime.trace.event("replication.index-repaired", { repairedCount });
+  }
+
+  /** Whether this node is to clean up now, and when the node began whose turn it is. */
+  #takeTurn(nowMs: number): Promise<{ readonly beganMs: number; readonly isOurs: boolean }> {
+    return this.#parts.kv.transact(
+      async (tx) => {
+        const stored = await tx.get(this.#key);
+        const last = decodeTurn(stored);
+        // In a new store nothing is old.
+        const isOurs = stored !== undefined && this.#isOver(last, nowMs);
+        const beganMs = isOurs || stored === undefined ? nowMs : last.beganMs;
+        if (beganMs !== last.beganMs) tx.set(this.#key, encodeTurn({ ...last, beganMs }));
+        return { beganMs, isOurs };
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** The clocks of nodes differ, and one that was put back would wait for long. */
+  #isOver({ beganMs }: Turn, nowMs: number): boolean {
+    return Math.abs(nowMs - beganMs) >= this.#intervalMs;
   }
 
   get #intervalMs(): number {
@@ -50,15 +155,66 @@ export class CleanUp {
     return Math.min(Math.max(wantedMs, INTERVAL_MS.min), INTERVAL_MS.max);
   }
 
-  /** A few each time: every node does it, and nothing waits for it. */
+  async #progress(): Promise<Progress> {
+    return decodeTurn(await this.#parts.kv.read((tx) => tx.get(this.#key)));
+  }
+
+  async #note(progress: Partial<Progress>): Promise<void> {
+    await this.#parts.kv.transact(
+      async (tx) => {
+        const turn = decodeTurn(await tx.get(this.#key));
+        tx.set(this.#key, encodeTurn({ ...turn, ...progress }));
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  async #forgetEvents(): Promise<void> {
+    const { kv, events, runtime, config } = this.#parts;
+    const olderThanMs = runtime.clock.nowMs() - config.eventAgeSecMax * 1000;
+    const forget = () =>
+      kv.transact((tx) => events.forget(tx, olderThanMs), { whenUnknown: "retry" });
+    while (await forget());
+  }
+
+  async #removeOld(jobId: string): Promise<void> {
+    const { kv, jobs, controls } = this.#parts;
+    await kv.transact(async (tx) => {
+      const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
+      if (job === undefined || (await stepFor(tx, controls, job, "old")) !== "remove") return;
+      await removeJob(this.#parts, tx, job);
+    });
+  }
+
   async #forgetGroups(): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
-    const page = { after: this.#sweptGroup, limit: SWEPT_GROUPS_MAX };
+    const page = { after: (await this.#progress()).sweptGroup, limit: SWEPT_GROUPS_MAX };
     const { last, forgottenCount } = await kv.transact(
       (tx) => jobs.idleGroups.forget(tx, REPLICATION_JOB_TYPE, page),
       { whenUnknown: "retry" },
     );
-    this.#sweptGroup = last;
+    await this.#note({ sweptGroup: last });
     if (forgottenCount > 0) runtime.trace.event("jobs.groups-forgotten", { forgottenCount });
   }
+}
+
+/** Of a store that was never cleaned up. */
+const NO_TURN: Turn = { beganMs: 0, comparedId: "", sweptGroup: undefined };
+
+/** The stored form; the first element is the format's version. */
+const FORMAT = 1;
+
+function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {
+  return packTuple([FORMAT, Math.floor(beganMs), comparedId, sweptGroup ?? null]);
+}
+
+function decodeTurn(value: Uint8Array | undefined): Turn {
+  if (value === undefined) return NO_TURN;
+  const [format, beganMs, comparedId, sweptGroup] = unpackTuple(value);
+  assert(format === FORMAT, "A turn has a format of this version");
+  return {
+    beganMs: Number(beganMs),
+    comparedId: String(comparedId),
+    sweptGroup: sweptGroup === null ? undefined : String(sweptGroup),
+  };
 }

@@ -50,6 +50,7 @@ const FOLDED_EVENT = 50;
 const STATUS_ROW = 51;
 const STATUS_COUNT = 52;
 const STATUS_INDEX = 53;
+const CLEAN_UP = 54;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -144,8 +145,8 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(22)",
-    value: "(1, beganMs, nextMs, shownId, jobId)",
-    note: "how far the nodes are with asking the sources of jobs that wait: when this round began, when the next jobs are due, and the last job; null: the round is over",
+    value: "(1, beganMs, nextMs, null, jobId)",
+    note: "how far the nodes are with asking the sources of jobs that wait: when this round began, when the next jobs are due, and the last job; null: the round is over; older versions have the shown id where the first null is",
   },
   {
     key: "(23, jobId, number)",
@@ -251,6 +252,11 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(53)",
     value: "(4, jobId)",
     note: "50 to 52 are built for jobs up to this one; null: for all",
+  },
+  {
+    key: "(54)",
+    value: "(1, beganMs, jobId, group)",
+    note: "when a node began to clean up for all, up to which job the index is compared, and which groups were looked through; null: from the first one",
   },
 ];
 
@@ -518,6 +524,10 @@ export class ReplicatorKeys {
     return this.#replicator.pack([FORGOTTEN_EVENT]);
   }
 
+  cleanUp(): Key {
+    return this.#replicator.pack([CLEAN_UP]);
+  }
+
   alertTurn(): Key {
     return this.#replicator.pack([ALERT_TURN]);
   }
@@ -545,6 +555,11 @@ export class ReplicatorKeys {
 
   parkedJob(jobId: string): Key {
     return this.#replicator.pack([PARKED_JOB, jobId]);
+  }
+
+  /** The job in a key of `parkedJob`. */
+  parkedJobId(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
   }
 
   watched(source: string, database: string, jobId: string): Key {

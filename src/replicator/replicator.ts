@@ -10,7 +10,6 @@ import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
-import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import { addJob } from "./jobs/add-job.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
 import { FailingGroups } from "./jobs/failing-groups.ts";
@@ -20,7 +19,7 @@ import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
 import { JobFiguresReader } from "./jobs/job-figures.ts";
 import { JobGroups } from "./jobs/job-groups.ts";
-import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
+import type { JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
 import { JobMeasures } from "./jobs/job-measures.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
@@ -66,9 +65,6 @@ export type TransientOutcome =
 /** A run that was told to stop has ended by then, or its node is dead or its endpoints do not answer. */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
-/** Pages of jobs that one clean-up compares with their index. */
-const COMPARED_PAGES_MAX = 10;
-
 export interface ReplicatorParts extends RemoveJobParts, RulesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -76,7 +72,6 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
   readonly failureLists: FailureLists;
   readonly index: JobIndex;
   readonly events: JobEventLog;
-  readonly abandoned: AbandonedReplications;
   readonly databases: DatabaseRegistry;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
@@ -109,8 +104,6 @@ export class Replicator {
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
   readonly #subscriptions: JobSubscriptions;
-  /** Up to this job the index was compared; empty: none yet. */
-  #comparedId = "";
 
   constructor(parts: ReplicatorParts) {
     this.#parts = parts;
@@ -334,63 +327,6 @@ export class Replicator {
     if (job === undefined) return undefined;
     const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
-  }
-
-  /** Forgets what is too old to be asked for. Now and then, on any node. */
-  async cleanUp(): Promise<void> {
-    await this.#parts.index.foldAll(this.#parts.kv);
-    await this.#forgetEvents();
-    await this.removeOldTransients();
-    await this.nodes.forgetOld();
-    await this.repairIndex();
-    await this.figures.forgetCauses();
-    await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
-  }
-
-  async #forgetEvents(): Promise<void> {
-    const { kv, events, runtime, config } = this.#parts;
-    const olderThanMs = runtime.clock.nowMs() - config.eventAgeSecMax * 1000;
-    const forget = () =>
-      kv.transact((tx) => events.forget(tx, olderThanMs), { whenUnknown: "retry" });
-    while (await forget());
-  }
-
-  /**
-   * Compares the index of some jobs with the jobs, for what nodes of older versions change beside us; the next time, that of the
-   * following ones.
-   */
-  async repairIndex(): Promise<void> {
-    const { kv, index, runtime } = this.#parts;
-    let repairedCount = 0;
-    for (let count = 0; count < COMPARED_PAGES_MAX; count++) {
-      const page = await index.repair(kv, this.#comparedId);
-      repairedCount += page.repairedCount;
-      this.#comparedId = page.lastId ?? "";
-      if (page.lastId === undefined) break;
-    }
-    if (repairedCount > 0) runtime.trace.event("replication.index-repaired", { repairedCount });
-  }
-
-  /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */
-  async removeOldTransients(): Promise<void> {
-    const { kv, index, config, runtime } = this.#parts;
-    const ageMs = config.transientJobAgeSecMax * 1000;
-    const endMs = Math.floor(runtime.clock.nowMs() - ageMs) + 1;
-    let after: EndedJob | undefined;
-    do {
-      const page: readonly EndedJob[] = await index.endedTransients(kv, endMs, after);
-      for (const { jobId } of page) await this.#removeOld(jobId);
-      after = page.at(-1);
-    } while (after !== undefined);
-  }
-
-  async #removeOld(jobId: string): Promise<void> {
-    const { kv, jobs, controls } = this.#parts;
-    await kv.transact(async (tx) => {
-      const job = await jobs.get(tx, jobName(jobId));
-      if (job === undefined || (await stepFor(tx, controls, job, "old")) !== "remove") return;
-      await removeJob(this.#parts, tx, job);
-    });
   }
 
   /** Looks at the job, and again with each event of it, or with each of a state, until `decide` has an answer. */

@@ -117,7 +117,6 @@ export function joinNodeParts({
     index,
     events,
     failureLists,
-    abandoned,
     databases,
     ids,
     config,
@@ -125,7 +124,7 @@ export function joinNodeParts({
     removedDatabases,
   });
   const indexFolder = new IndexFolder({ kv, index, events });
-  const cleanUp = new CleanUp({ runtime, kv, jobs, replicator, config });
+  const cleanUp = new CleanUp({ ...owned, subspace, index, events, abandoned, replicator, config });
   return {
     ...owned,
     cleanUp,

@@ -1,16 +1,18 @@
 /** The sources of jobs that wait are asked how much is to come: seldom, a few at once, and by one of the nodes. In virtual time. */
-import { expect, test } from "vitest";
-import { parseReplication } from "../../src/replicator/index.ts";
+import { expect, test, vi } from "vitest";
+import { Jobs } from "../../src/jobs/index.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { LOCAL_SOURCE } from "../../src/replicator/request/watched-place.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 const JOBS = 45;
 
-/** Two nodes with jobs of which none runs: both look after them. */
+/** Three nodes with jobs of which none runs: all look after them, in the same instants. */
 async function open() {
   const first = openVirtualNode({});
   const { world, replicator } = first;
-  const second = openVirtualNode({ world });
+  const nodes = [first, openVirtualNode({ world }), openVirtualNode({ world })];
   await first.start({ runsJobs: false });
   await first.createDatabase("a");
   const ids: string[] = [];
@@ -22,12 +24,25 @@ async function open() {
   world.listeners.push((name) => {
     if (name === "replication.backlog-asked") askedAtMs.push(world.time.nowMs);
   });
-  const stopping = new AbortController();
-  const watching = [first, second].map(({ backlogWatch }) => backlogWatch.run(stopping.signal));
+  const watchers = nodes.map(({ jobs, simulated, backlogWatch }) => {
+    const stopping = new AbortController();
+    const running = backlogWatch.run(stopping.signal);
+    return {
+      jobs,
+      simulated,
+      /** Its looks for jobs that are to be asked about. */
+      look: vi.spyOn(jobs, "schedules"),
+      stop(): Promise<void> {
+        stopping.abort(new Error("The test is over"));
+        return Promise.race([running, simulated.crashed]);
+      },
+    };
+  });
   return {
     ...first,
     ids,
     askedAtMs,
+    watchers,
     pass: (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000),
     measure: async (id: string) => {
       const entry = await world.until(replicator.find(id));
@@ -35,8 +50,7 @@ async function open() {
       return (await world.until(replicator.measures.of([entry])))[0];
     },
     async close(): Promise<void> {
-      stopping.abort(new Error("The test is over"));
-      await world.until(Promise.all(watching));
+      await world.until(Promise.all(watchers.map((watcher) => watcher.stop())));
       await first.stop();
     },
   };
@@ -81,5 +95,90 @@ test("a paused job is asked about, and one that has ended is not", async () => {
   await node.pass(58);
   expect(node.askedAtMs.length).toBe(JOBS - 1);
   expect(await node.measure(paused)).toMatchObject({ pending: 1, heldBackBy: "paused" });
+  await node.close();
+});
+
+test("however slow the store is, one node alone looks for jobs", async () => {
+  const node = await open();
+  for (const { jobs, simulated, look } of node.watchers) {
+    look.mockImplementation(async (...args) => {
+      await simulated.runtime.clock.sleep(3000);
+      return Jobs.prototype.schedules.apply(jobs, args);
+    });
+  }
+  await node.pass(58);
+  // Ten a turn.
+  const lookCount = node.watchers.reduce((sum, { look }) => sum + look.mock.calls.length, 0);
+  expect(lookCount).toBe(Math.ceil(JOBS / 10));
+  await node.close();
+});
+
+test("a parked job is neither asked about nor read", async () => {
+  const node = await open();
+  const parkedIds = node.ids.filter((_, index) => index % 3 !== 0);
+  const database = await node.world.until(
+    node.kv.read((tx) => node.databases.open(tx, "a")).then(({ uuid }) => uuid),
+  );
+  await node.world.until(
+    node.kv.transact(async (tx) => {
+      for (const jobId of parkedIds) {
+        const place = { source: LOCAL_SOURCE, database };
+        await node.parked.add(tx, place, { jobId, updateSequence: "0" });
+      }
+    }),
+  );
+  const reads = node.watchers.map(({ jobs }) => vi.spyOn(jobs, "getMany"));
+  await node.pass(58);
+  expect(node.askedAtMs.length).toBe(JOBS - parkedIds.length);
+  const readIds = new Set(reads.flatMap(({ mock }) => mock.calls.flatMap(([, , ids]) => ids)));
+  expect(readIds.size).toBe(JOBS - parkedIds.length);
+  expect(parkedIds.filter((id) => readIds.has(id))).toEqual([]);
+  await node.close();
+});
+
+test("of jobs about which there is nothing to ask, a hundred are read in a turn, twenty at once", async () => {
+  const node = await open();
+  await node.world.until(
+    node.kv.transact(async (tx) => {
+      for (let n = 0; n < 250; n++) {
+        // No version can read it.
+        await node.jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: `unreadable ${n}` }, {});
+      }
+    }),
+  );
+  const counts: number[] = [];
+  for (const { jobs, look } of node.watchers) {
+    look.mockImplementation((...args) => {
+      counts.push(0);
+      return Jobs.prototype.schedules.apply(jobs, args);
+    });
+    vi.spyOn(jobs, "getMany").mockImplementation((...args) => {
+      const [, , ids] = args;
+      expect(ids.length).toBeLessThanOrEqual(20);
+      counts.push((counts.pop() ?? 0) + ids.length);
+      return Jobs.prototype.getMany.apply(jobs, args);
+    });
+  }
+  await node.pass(58);
+  expect(node.askedAtMs.length).toBe(JOBS);
+  expect(Math.max(...counts)).toBe(100);
+  await node.close();
+});
+
+test("when the node that looks for jobs dies, another one takes its turn", async () => {
+  const node = await open();
+  let hasDied = false;
+  for (const { jobs, simulated, look } of node.watchers.slice(1)) {
+    look.mockImplementation((...args) => {
+      if (!hasDied) simulated.crash();
+      hasDied = true;
+      return Jobs.prototype.schedules.apply(jobs, args);
+    });
+  }
+  // The node that is needed later leaves the turns to the others.
+  await node.world.until(node.watchers[0]?.stop() as Promise<void>);
+  await node.pass(58);
+  expect(hasDied).toBe(true);
+  expect(node.askedAtMs.length).toBe(JOBS);
   await node.close();
 });

@@ -168,15 +168,15 @@ test("what a removed job left behind is kept, then forgotten, and then looked fo
   };
   expect(await listed(await run())).toBe(1);
   // The job has gone, and is there again before its time.
-  await node.replicator.removeOldTransients();
+  await node.cleanUp.removeOldTransients();
   const again = await run();
-  await node.replicator.cleanUp();
+  await node.cleanUp.once();
   expect(await node.replicator.find(again)).toBeUndefined();
   expect(await listed(await run())).toBe(1);
   expect(Object.keys(await node.content("b"))).toEqual(["one", "two"]);
   // The first look says since when, the second one that it has been long enough.
-  await node.replicator.cleanUp();
-  await node.replicator.cleanUp();
+  await node.cleanUp.once();
+  await node.cleanUp.once();
   documentIdBytesMax = 100;
   expect(await listed(await run())).toBe(0);
   expect(Object.keys(await node.content("b"))).toEqual(["one", "three", "two"]);

@@ -283,12 +283,12 @@ describe("the index of jobs", () => {
     const pageCounts: number[] = [];
     for (let cleanUp = 0; cleanUp < 3; cleanUp++) {
       list.mockClear();
-      await node.replicator.repairIndex();
+      await node.cleanUp.compareIndex();
       pageCounts.push(list.mock.calls.length);
     }
     expect(pageCounts).toEqual([10, 1, 10]);
     list.mockClear();
-    await node.replicator.removeOldTransients();
+    await node.cleanUp.removeOldTransients();
     expect(list).not.toHaveBeenCalled();
   });
 

@@ -297,10 +297,10 @@ test("transient_job_is_removed: one that has ended is shown for transient_job_ma
   const replication = parseReplication({ source: "a", target: "b", create_target: true });
   const id = await node.replicator.start(replication, USER);
   await node.replicator.ended(id, FOREVER);
-  await node.replicator.removeOldTransients();
+  await node.cleanUp.removeOldTransients();
   expect((await node.replicator.find(id))?.data.state).toBe("completed");
   transientJobAgeSecMax = 0;
-  await node.replicator.removeOldTransients();
+  await node.cleanUp.removeOldTransients();
   expect(await node.replicator.find(id)).toBeUndefined();
 });
 

@@ -44,7 +44,7 @@ test("the runs of a process are counted by its events", () => {
 
 test("the hour is that of all processes, also of one that has stopped, and older minutes are forgotten", async () => {
   const own = openVirtualNode({});
-  const { world, simulated, replicator } = own;
+  const { world, simulated, replicator, cleanUp } = own;
   await world.until(replicator.prepare());
   const { runtime, kv } = simulated;
   const totals = [counts(0, 0, 0), counts(0, 0, 0)];
@@ -87,7 +87,7 @@ test("the hour is that of all processes, also of one that has stopped, and older
   await world.time.run(world.time.nowMs + 60_000);
   expect((await hour()).at(-2)).toMatchObject({ counts: counts(5, 3, 111) });
   await world.time.run(world.time.nowMs + 3_600_000);
-  await world.until(replicator.cleanUp());
+  await world.until(cleanUp.once());
   expect((await hour()).every((minute) => minute.counts?.documentCount === 0)).toBe(true);
   stopping[0]?.abort();
   await world.until(running[0] as Promise<void>);

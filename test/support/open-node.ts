@@ -52,6 +52,7 @@ export async function openNode({
     databases,
     attachments,
     replicator,
+    cleanUp,
     scheduler,
     ...services
   } = composeNode({
@@ -75,6 +76,7 @@ export async function openNode({
     endpoints,
     index,
     replicator,
+    cleanUp,
     events,
     start(): void {
       const { signal } = stopping;

@@ -3,11 +3,16 @@
  * nodes that run jobs share this in rounds. In a round each such job is asked once, a few of them a second by all nodes together,
  * so that thousands of paused jobs cost their servers little. Questions use the budgets of the endpoints.
  */
-import { assert, forEachConcurrent, type Runtime, waitAtMost } from "../../base/index.ts";
+import {
+  assert,
+  equalBytes,
+  forEachConcurrent,
+  type Runtime,
+  waitAtMost,
+} from "../../base/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
-  keyAfter,
   packTuple,
   type ReadTransaction,
   type Subspace,
@@ -24,19 +29,23 @@ import { NEVER_SEC } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
-import type { JobIndex } from "./job-index.ts";
-import type { JobPosition } from "./job-list-plan.ts";
 import { describeJob, jobTrace } from "./job-trace.ts";
+import type { ParkedJobs } from "./parked-jobs.ts";
 
 /** How often it is looked whether something is due. */
 const TICK_MS = 1000;
 /** The nodes together act once in so much of a tick. */
 const TICK_RATIO_MIN = 0.9;
+/** For so long others wait for a node that looks for jobs; then it is dead, or its store is slow. */
+const LOOK_MS_MAX = 10_000;
 /** Jobs that are asked about in one tick, by all nodes together. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
-/** Jobs that are looked at for that; most may be running. */
-const LOOKED_AT_MAX = 500;
+/** Jobs that are looked at for that; most may be parked. */
+const LOOKED_AT_MAX = 1000;
+/** Jobs that are read for that, and at once; most may fail, and are tried again soon. */
+const READ_MAX = 100;
+const READ_AT_ONCE_MAX = 20;
 /** What has not answered after so long is asked again in the next round. */
 const ANSWER_MS_MAX = 10_000;
 
@@ -44,7 +53,7 @@ export interface BacklogWatchParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  readonly index: JobIndex;
+  readonly parked: ParkedJobs;
   readonly controls: JobControls;
   readonly backlogs: Backlogs;
   readonly endpoints: Endpoints;
@@ -101,76 +110,100 @@ export class BacklogWatch {
     return this.#parts.config.lagIntervalSec * 1000;
   }
 
-  /** Takes the next jobs of the round, which no other node takes then. */
+  /**
+   * Takes the next jobs of the round, which no other node takes then. What is to be read for that is read by the node alone that has said
+   * that it does: the transactions of all nodes that find a turn free take only the row of the round.
+   */
   async #takeTurn(nowMs: number): Promise<Turn> {
-    const { kv, index } = this.#parts;
-    await index.shorten(kv);
-    return kv.transact(async (tx): Promise<Turn> => {
-      const key = this.#keys.backlogRound();
-      const value = await tx.get(key);
-      let round = value === undefined ? NO_ROUND : decodeRound(value);
-      if (round.after === undefined) {
-        const nextMs = round.beganMs + this.#roundMs;
-        if (nowMs >= round.beganMs && nowMs < nextMs) return { kind: "wait", untilMs: nextMs };
-        round = { beganMs: nowMs, nextMs: nowMs, after: BEGINNING };
-      }
-      const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= TICK_MS;
-      if (isEarly) return { kind: "wait", untilMs: round.nextMs };
-      const { questions, after } = await this.#next(tx.snapshot, round.after ?? BEGINNING);
-      // A little sooner than in a tick: none is ever quite as long as the one before.
-      const nextMs = nowMs + TICK_MS * TICK_RATIO_MIN;
-      tx.set(key, encodeRound({ beganMs: round.beganMs, nextMs, after }));
-      return { kind: "ask", questions };
-    });
+    const claim = await this.#claim(nowMs);
+    if (!claim.isOurs) return { kind: "wait", untilMs: claim.untilMs };
+    const { claimed } = claim;
+    const { questions, afterId } = await this.#parts.kv.read((tx) =>
+      this.#next(tx, claimed.afterId ?? ""),
+    );
+    // A little sooner than in a tick: none is ever quite as long as the one before.
+    const nextMs = nowMs + TICK_MS * TICK_RATIO_MIN;
+    const isTaken = await this.#settle(claimed, { ...claimed, nextMs, afterId });
+    return isTaken ? { kind: "ask", questions } : { kind: "wait", untilMs: nextMs };
   }
 
-  /** Jobs behind a position of the list of those that have not ended; `after` is undefined when these were the last. */
+  #claim(
+    nowMs: number,
+  ): Promise<
+    | { readonly isOurs: true; readonly claimed: Round }
+    | { readonly isOurs: false; readonly untilMs: number }
+  > {
+    return this.#parts.kv.transact(
+      async (tx) => {
+        const key = this.#keys.backlogRound();
+        const value = await tx.get(key);
+        let round = value === undefined ? NO_ROUND : decodeRound(value);
+        if (round.afterId === undefined) {
+          const nextMs = round.beganMs + this.#roundMs;
+          if (nowMs >= round.beganMs && nowMs < nextMs) return { isOurs: false, untilMs: nextMs };
+          round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
+        }
+        const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
+        // Whoever looks may be through long before.
+        if (isEarly) return { isOurs: false, untilMs: nowMs };
+        const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
+        tx.set(key, encodeRound(claimed));
+        return { isOurs: true, claimed };
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** False when others have gone on meanwhile. */
+  #settle(claimed: Round, round: Round): Promise<boolean> {
+    return this.#parts.kv.transact(
+      async (tx) => {
+        const key = this.#keys.backlogRound();
+        const value = await tx.get(key);
+        const isOurs = value !== undefined && equalBytes(value, encodeRound(claimed));
+        if (isOurs) tx.set(key, encodeRound(round));
+        return isOurs;
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** Jobs behind `afterId` in the order of their ids; undefined when these were the last. */
   async #next(
     tx: ReadTransaction,
-    from: JobPosition,
-  ): Promise<{ readonly questions: Question[]; readonly after: JobPosition | undefined }> {
-    const { jobs, index } = this.#parts;
-    const all = this.#keys.statusRows("active");
-    const begin =
-      from === BEGINNING ? all.begin : keyAfter(this.#keys.statusRow("active", ...from));
-    const running = new Set(await jobs.runningIds(tx, REPLICATION_JOB_TYPE));
+    fromId: string,
+  ): Promise<{ readonly questions: Question[]; readonly afterId: string | undefined }> {
+    const { jobs, parked } = this.#parts;
+    const from = fromId === "" ? {} : { afterId: fromId };
+    const page = await jobs.schedules(tx, REPLICATION_JOB_TYPE, { ...from, limit: LOOKED_AT_MAX });
+    const lastId = page.entries.at(-1)?.id ?? fromId;
+    // The watchers of their sources know that nothing is to come.
+    const left = await parked.between(tx, fromId, lastId);
+    const waiting = page.entries.filter(({ id, state }) => state === "pending" && !left.has(id));
     const questions: Question[] = [];
-    let lookedAtCount = 0;
-    const view = await index.view(tx);
-    const rows = await view.rows({ begin, end: all.end }, { limit: LOOKED_AT_MAX });
-    const parked = await this.#parkedAmong(
-      tx,
-      rows.map(({ jobId }) => jobId),
-    );
-    for (const { value, jobId } of rows) {
-      lookedAtCount++;
-      const isAsked = !running.has(jobId) && !parked.has(jobId);
-      const question = isAsked ? await this.#questionFor(tx, jobId) : undefined;
-      if (question !== undefined) questions.push(question);
-      if (questions.length === ASKED_MAX) return { questions, after: [value, jobId] };
-      if (lookedAtCount === LOOKED_AT_MAX) return { questions, after: [value, jobId] };
+    for (let start = 0; start < waiting.length; start += READ_AT_ONCE_MAX) {
+      if (start >= READ_MAX) return { questions, afterId: waiting[start - 1]?.id };
+      const ids = waiting.slice(start, start + READ_AT_ONCE_MAX).map(({ id }) => id);
+      for (const job of await jobs.getMany(tx, REPLICATION_JOB_TYPE, ids)) {
+        const question = await this.#questionFor(tx, job);
+        if (question !== undefined) questions.push(question);
+        if (questions.length === ASKED_MAX) return { questions, afterId: job.id };
+      }
     }
-    return { questions, after: undefined };
-  }
-
-  /** The watchers of their sources know that nothing is to come. */
-  async #parkedAmong(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
-    const statuses = await this.#parts.index.statuses.getMany(tx, jobIds);
-    return new Set(jobIds.filter((_, index) => statuses[index]?.outcome === "parked"));
+    return { questions, afterId: page.stoppedBy === "exhausted" ? undefined : lastId };
   }
 
   /** Undefined for a job about whose source there is nothing to ask. */
-  async #questionFor(tx: ReadTransaction, jobId: string): Promise<Question | undefined> {
-    const { jobs, controls } = this.#parts;
-    const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
-    if (job === undefined || !waits(job)) return undefined;
+  async #questionFor(tx: ReadTransaction, job: Job): Promise<Question | undefined> {
+    if (!waits(job)) return undefined;
+    const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
     // Its next try finds out whether the source answers again.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;
-    const { restartAt } = await controls.get(tx, jobId);
+    const { restartAt } = await this.#parts.controls.get(tx, jobId);
     const begins = data.throughSequence === 0 ? replication.sinceSequence : undefined;
     const since = restartAt === undefined ? (begins ?? data.throughSequence) : restartAt.sequence;
     return { jobId, data: { ...data, replication }, since };
@@ -220,31 +253,28 @@ function waits(job: Job): boolean {
   return job.state === "pending" && isReadable(job) && !hasEnded(decodeJob(job).state);
 }
 
-/** Before the first job. */
-const BEGINNING: JobPosition = [null, ""];
-
 /** Where the nodes are in a round. */
 interface Round {
   readonly beganMs: number;
   /** When the next jobs may be asked about. */
   readonly nextMs: number;
-  /** The last job that was looked at; undefined when the round is over. */
-  readonly after: JobPosition | undefined;
+  /** The last job that was looked at; "" before the first, undefined when the round is over. */
+  readonly afterId: string | undefined;
 }
 
-const NO_ROUND: Round = { beganMs: 0, nextMs: 0, after: undefined };
+const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 
 /** The stored form; the first element is the format's version. */
 const FORMAT = 1;
 
-function encodeRound({ beganMs, nextMs, after }: Round): Uint8Array {
-  return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), ...(after ?? [null, null])]);
+/** Older versions order jobs by their shown id, which has the place of the null. */
+function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
+  return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);
 }
 
 function decodeRound(value: Uint8Array): Round {
-  const [format, beganMs, nextMs, shownId, jobId] = unpackTuple(value);
+  const [format, beganMs, nextMs, , jobId] = unpackTuple(value);
   assert(format === FORMAT, "A round has a format of this version");
-  const after: JobPosition | undefined =
-    typeof jobId === "string" ? [String(shownId), jobId] : undefined;
-  return { beganMs: Number(beganMs), nextMs: Number(nextMs), after };
+  const afterId = typeof jobId === "string" ? jobId : undefined;
+  return { beganMs: Number(beganMs), nextMs: Number(nextMs), afterId };
 }

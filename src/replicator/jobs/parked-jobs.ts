@@ -5,6 +5,7 @@
 import { assert } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
+  keyAfter,
   packTuple,
   type ReadTransaction,
   type Subspace,
@@ -79,6 +80,19 @@ export class ParkedJobs {
   async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob(jobId)));
     return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
+  }
+
+  /** The ids behind `afterId` ("": from the first) up to `lastId` of the jobs that are parked. */
+  async between(
+    tx: ReadTransaction,
+    afterId: string,
+    lastId: string,
+  ): Promise<ReadonlySet<string>> {
+    const begin = keyAfter(this.#keys.parkedJob(afterId));
+    const end = keyAfter(this.#keys.parkedJob(lastId));
+    const ids = new Set<string>();
+    for await (const { key } of tx.getRange({ begin, end })) ids.add(this.#keys.parkedJobId(key));
+    return ids;
   }
 
   /** Those of a source in the order of their databases, behind `after`; of one database alone, where one is named. */
