@@ -79,7 +79,7 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
   {
     name: "http_connections_max",
     kind: "integer",
-    default: 128,
+    default: 160,
     min: 1,
     max: 1000,
     unit: "requests",

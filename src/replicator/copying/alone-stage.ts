@@ -16,7 +16,7 @@ import { StagePace } from "./stage-pace.ts";
 
 /** In the buffers between the socket of the source and that of the target. */
 const STREAM_BYTES = 256 * 1024;
-/** Room for 128 of them, with texts of 64 KiB. */
+/** Room for 160 of them with short texts, and for 128 with texts of 64 KiB. */
 const ROOM_BYTES = 40 * 1024 * 1024;
 /** Of the longest text what is expected of the next, a document later. */
 const LENGTH_DECAY = 0.98;

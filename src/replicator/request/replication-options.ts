@@ -105,7 +105,7 @@ export const REPLICATION_OPTIONS = {
   httpConnectionsMax: {
     name: "http_connections_max",
     kind: "integer",
-    default: 128,
+    default: 160,
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
