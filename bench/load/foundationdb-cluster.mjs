@@ -16,10 +16,12 @@ export class FoundationDbCluster {
   #bin;
   #directory;
   #processes = [];
+  #flags = [];
 
-  /** On the `ssd` engine; the first processes are its coordinators. */
-  static async open(directory, { processCount, redundancy, coordinatorCount = 1 }) {
+  /** On the `ssd` engine; the first processes are its coordinators. `flags`: further ones of each `fdbserver`. */
+  static async open(directory, { processCount, redundancy, coordinatorCount = 1, flags = [] }) {
     const cluster = new FoundationDbCluster();
+    cluster.#flags = flags;
     cluster.#bin = process.env.FOUNDATIONDB_BIN;
     if (cluster.#bin === undefined) throw new Error("FOUNDATIONDB_BIN names no folder");
     cluster.#directory = directory;
@@ -63,6 +65,7 @@ export class FoundationDbCluster {
       ["--locality_zoneid", `zone-${index}`],
       ["--cache_memory", "200MiB"],
       ["--memory", "2GiB"],
+      this.#flags,
     ].flat();
     this.#processes[index].child = spawn(join(this.#bin, "fdbserver"), flags, { stdio: "ignore" });
   }

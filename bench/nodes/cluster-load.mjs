@@ -24,6 +24,8 @@ const [NODES = 20, JOBS = 10_000, BUSY_SEC = 60, WRITES_PER_SEC = 20] = process.
   .slice(2)
   .map(Number);
 const QUIET_SEC = 60;
+/** A storage server refuses more than some 56,000 watches otherwise, and clients of 7.1 keep those that were cancelled. */
+const WATCH_FLAGS = ["--knob_max_storage_server_watch_bytes=1000000000"];
 /** FoundationDB's counters follow what happened within seconds. */
 const COUNTED_MS = 6_000;
 
@@ -33,7 +35,11 @@ const nodes = [];
 let missing = 0;
 let cluster;
 try {
-  cluster = await FoundationDbCluster.open(directory, { processCount: 1, redundancy: "single" });
+  cluster = await FoundationDbCluster.open(directory, {
+    processCount: 1,
+    redundancy: "single",
+    flags: WATCH_FLAGS,
+  });
   const flags = ["--store", "foundationdb", "--cluster-file", cluster.file];
   nodes.push(await openProcess(directory, { flags }));
   for (let number = 1; number < NODES; number++) {
