@@ -460,8 +460,7 @@ export class ReplicationJob {
   #openFailures(baseId: string): Promise<StoredRunFailures> {
     const { runtime, kv, failureLists: lists } = this.#job.parts;
     const verify = this.#job.verify.bind(this.#job);
-    const { called } = this.#job;
-    return StoredRunFailures.open({ runtime, kv, lists, baseId, verify, called });
+    return StoredRunFailures.open({ runtime, kv, lists, baseId, verify });
   }
 
   #open(
