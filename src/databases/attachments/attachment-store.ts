@@ -251,12 +251,8 @@ export class AttachmentStore {
   }
 
   /** Whether `reclaim` has something to look at. */
-  async hasReclaimable(
-    tx: ReadTransaction,
-    { keys }: Database,
-    { ageMs = RECLAIM_AGE_MS }: { readonly ageMs?: number } = {},
-  ): Promise<boolean> {
-    const beforeMs = this.#runtime.clock.nowMs() - ageMs;
+  async hasReclaimable(tx: ReadTransaction, { keys }: Database): Promise<boolean> {
+    const beforeMs = this.#runtime.clock.nowMs() - RECLAIM_AGE_MS;
     const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), { limit: 1 });
     return page.entries.length > 0;
   }
