@@ -178,6 +178,7 @@ export class SimulatedNode {
   async #travel(gate: Gate): Promise<void> {
     const slowMsMax = this.#world.condition.delayMsMax;
     const delayMsMax = this.#traits.delayMsMax + slowMsMax;
+    if (slowMsMax > 0) this.strike();
     if (delayMsMax > 0) await this.#world.time.sleep(this.random.ratio() * delayMsMax);
     if (slowMsMax > 0) this.strike();
     await gate.passed();
