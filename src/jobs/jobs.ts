@@ -511,6 +511,12 @@ export class Jobs {
     return true;
   }
 
+  /** Has the watch of the worker fire that holds the job (`watchHeld`), and changes nothing else. Nothing for a job that does not run, or whose holder is no worker. */
+  async callHolder(tx: Transaction, job: JobName): Promise<void> {
+    const facts = await this.#facts(tx, job);
+    if (facts?.state === "running") this.#call(tx, job, facts.worker);
+  }
+
   /** Ends the run: the job is finished, or pending again when it was resubmitted. */
   async finish(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const before = await this.#heldFacts(tx, held);

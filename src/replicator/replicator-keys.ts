@@ -71,7 +71,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(4, baseId)",
     value: "(1, request, ids)",
-    note: "a request to retry the list; watched, and cleared when it was served; ids is JSON, and absent for the whole list",
+    note: "a request to retry the list; cleared when it was served, and watched by who waits for that; ids is JSON, and absent for the whole list",
   },
   {
     key: "(5, name)",

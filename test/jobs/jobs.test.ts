@@ -176,6 +176,7 @@ test("a holder is called when somebody wants something of its job, and not by it
   const acceptAs = () =>
     transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 2 ** 36, countMax: 1, worker: ring.id }));
   const calls: readonly [string, (tx: Transaction) => Promise<unknown>][] = [
+    ["called", (tx) => jobs.callHolder(tx, J1)],
     ["resubmitted", (tx) => jobs.resubmit(tx, J1, 5)],
     ["resubmitted again", (tx) => jobs.resubmit(tx, J1, 6)],
     ["added anew", (tx) => jobs.add(tx, J1, { n: 2 })],

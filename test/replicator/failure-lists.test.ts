@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { errorCode, OperationalError } from "../../src/base/index.ts";
+import { errorCode, Notifier, OperationalError } from "../../src/base/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
 import { FailureLists } from "../../src/replicator/failures/failure-lists.ts";
 import type { DocumentFailure } from "../../src/replicator/failures/run-failures.ts";
@@ -132,6 +132,7 @@ test("a job that was taken away lists nothing, and so may not pass anything", as
     verify: async () => {
       if (!held) throw new OperationalError("JOBS_HALTED", "The job was taken away");
     },
+    called: new Notifier(),
   });
   await log.record([refused("a")], []);
   expect([log.has("a"), log.has("b")]).toEqual([true, false]);

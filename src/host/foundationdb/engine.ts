@@ -31,7 +31,7 @@ export interface FoundationDbOptions {
 
 const API_VERSION = 630;
 
-/** FoundationDB's highest value; without the option it is 10,000. A running job has two, and one that is parked none. */
+/** FoundationDB's highest value; without the option it is 10,000. A running job has one, and another one if it follows a database of this store. */
 const WATCH_COUNT_MAX = 1_000_000;
 
 /** FoundationDB's place for the cluster file where nothing is said. */

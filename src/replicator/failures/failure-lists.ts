@@ -208,7 +208,7 @@ export class FailureLists {
     tx.clear(this.#keys.failureRetry(baseId));
   }
 
-  /** Fires when a request comes or goes. */
+  /** Fires when a request comes or goes: for who waits until it was served. */
   watchRetry(tx: Transaction, baseId: string) {
     return tx.watch(this.#keys.failureRetry(baseId));
   }

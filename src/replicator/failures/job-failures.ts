@@ -7,6 +7,7 @@ import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { JobIndex } from "../jobs/job-index.ts";
 import type { JobEntry } from "../jobs/job-views.ts";
 import { stepFor } from "../jobs/job-wish.ts";
+import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import type { FailureCount, FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
@@ -20,6 +21,7 @@ export interface JobFailuresParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
   readonly failureLists: FailureLists;
   readonly index: JobIndex;
   readonly controls: JobControls;
@@ -111,12 +113,17 @@ export class JobFailures {
     baseId: string,
     ids?: readonly string[],
   ): Promise<{ readonly request: string; readonly rests: boolean }> {
-    const { runtime, kv, jobs, failureLists, controls } = this.#parts;
+    const { runtime, kv, jobs, ownership, failureLists, controls } = this.#parts;
     const request = randomHex(runtime.random);
-    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+    const type = REPLICATION_JOB_TYPE;
+    const name = { type, id: jobId };
     const rests = await kv.transact(
       async (tx) => {
         await failureLists.askRetry(tx, baseId, { request, ids });
+        // Whichever of them runs looks for the request.
+        for (const id of await ownership.jobsOfBase(tx, baseId)) {
+          await jobs.callHolder(tx, { type, id });
+        }
         const { isPaused } = await controls.get(tx, jobId);
         const job = await jobs.get(tx, name);
         if (job === undefined) return false;

@@ -1,5 +1,5 @@
 /** The list of failures of a job that runs, in the store. Every write verifies that the run still holds the job. */
-import type { Runtime } from "../../base/index.ts";
+import type { Notifier, Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
@@ -22,6 +22,8 @@ export interface StoredRunFailuresParts {
   readonly baseId: string;
   /** Throws when the job was taken away. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
+  /** The job's holder was called: somebody may have asked for a retry. */
+  readonly called: Pick<Notifier, "notified">;
 }
 
 export class StoredRunFailures implements RunFailures {
@@ -104,15 +106,11 @@ export class StoredRunFailures implements RunFailures {
   }
 
   async retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined> {
-    const { kv, lists, baseId } = this.#parts;
+    const { kv, lists, baseId, called } = this.#parts;
     while (!signal.aborted) {
-      const { request, watch } = await kv.transact(async (tx) => ({
-        request: await lists.retryRequest(tx, baseId),
-        watch: lists.watchRetry(tx, baseId),
-      }));
-      if (request === undefined) await fired(watch, signal);
-      watch.cancel();
+      const request = await kv.read((tx) => lists.retryRequest(tx, baseId));
       if (request !== undefined) return request;
+      await called.notified(signal).catch(() => {});
     }
     return undefined;
   }
@@ -138,17 +136,5 @@ export class StoredRunFailures implements RunFailures {
       await verify(tx);
       await lists.change(tx, baseId, { failed, arrived, nowMs });
     });
-  }
-}
-
-/** Waits for the watch; that the signal aborts is no failure. */
-async function fired(
-  watch: { fired(signal: AbortSignal): Promise<void> },
-  signal: AbortSignal,
-): Promise<void> {
-  try {
-    await watch.fired(signal);
-  } catch (error) {
-    if (!signal.aborted) throw error;
   }
 }

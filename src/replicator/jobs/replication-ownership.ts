@@ -48,6 +48,11 @@ export class ReplicationOwnership {
     return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), 1))[0] ?? id;
   }
 
+  /** The jobs that want a replication of this base id, each once. */
+  async jobsOfBase(tx: ReadTransaction, baseId: string): Promise<readonly string[]> {
+    return [...new Set(await this.#jobsIn(tx, this.#keys.replicationJobsBelow(baseId)))];
+  }
+
   async #jobsIn(tx: ReadTransaction, range: KeyRange, limit?: number): Promise<string[]> {
     const { entries } = await tx.getRangePage(range, limit === undefined ? {} : { limit });
     return entries.map(({ key }) => this.#keys.replicationJobId(key));

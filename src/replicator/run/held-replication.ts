@@ -2,7 +2,7 @@
  * A replication job that this node holds: its data, and every write to it. Each write goes through the queue with the
  * job's lock, and throws `JOBS_HALTED` when the lock is lost.
  */
-import { assert, errorCode, type Runtime } from "../../base/index.ts";
+import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
@@ -81,6 +81,8 @@ export class HeldReplication {
   /** The events of its runtime say which job this is. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
+  /** Told when the holder was called, and when it begins to listen (`watch`). */
+  readonly called = new Notifier();
   #data: ReplicationJobData;
   /** With the next write: the request of a job that an older version stored, which kept it among the data. */
   #requestToStore: JobData | undefined;
@@ -157,7 +159,7 @@ export class HeldReplication {
 
   /**
    * Fires when the job is taken away, and when its holder is called, as after an operator's decision. Throws a StopRequest when an
-   * operator has decided something since the run began.
+   * operator has decided something since the run began. For one loop, which begins again when it has fired.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
@@ -167,6 +169,7 @@ export class HeldReplication {
       timeoutSec: await jobs.getTypeTimeout(tx, this.held.type),
     }));
     this.#learnTimeout(timeoutSec);
+    this.called.notify();
     if (decision === this.#control.decision) return watch;
     watch.cancel();
     throw new StopRequest();

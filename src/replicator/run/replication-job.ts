@@ -460,7 +460,8 @@ export class ReplicationJob {
   #openFailures(baseId: string): Promise<StoredRunFailures> {
     const { runtime, kv, failureLists: lists } = this.#job.parts;
     const verify = this.#job.verify.bind(this.#job);
-    return StoredRunFailures.open({ runtime, kv, lists, baseId, verify });
+    const { called } = this.#job;
+    return StoredRunFailures.open({ runtime, kv, lists, baseId, verify, called });
   }
 
   #open(
