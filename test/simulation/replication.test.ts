@@ -78,7 +78,8 @@ test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
 
 /** Shorter than in good runs, where it is not the question what comes about in the end. */
 const SABOTAGED_CALM_MS = 60_000;
-const SABOTAGED_SEEDS = 40;
+/** Few need more than ten; the rarest has to be found when the seeds give other runs than today. */
+const SABOTAGED_SEEDS = 200;
 
 /** The problems of the seeds from `firstSeed` on, until one is `problem`. */
 async function found(
@@ -191,10 +192,10 @@ const IDLE: [
   [
     "a check of ownership that passes over those that wait for their turn",
     / lost its replication to another/,
-    [],
+    // With them a job that waits is robbed of a replication that it is about to run in one seed of forty.
+    ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
-    // A job that waits is robbed of a replication that it is about to run in one seed of a hundred.
-    150,
+    30,
   ],
   [
     "a checkpoint that nobody asks the lock for",
