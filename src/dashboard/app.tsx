@@ -38,9 +38,19 @@ export function App() {
   const session = loggedIn ?? found.value;
   const reader = useRef<Session | undefined>(undefined);
   if (session?.reads) reader.current = session;
+  const lookCount = useRef(0);
+  const enter = (entered: Session) => {
+    // What is still to be answered was asked before.
+    lookCount.current++;
+    setLoggedIn(entered);
+  };
   useEffect(() => {
     // A session that has ended leads to the login, and from there back to the same view.
-    const look = () => void readSession().then(setLoggedIn, () => {});
+    const look = async () => {
+      const count = ++lookCount.current;
+      const seen = await readSession().catch(() => undefined);
+      if (seen !== undefined && count === lookCount.current) setLoggedIn(seen);
+    };
     window.addEventListener(UNAUTHORIZED_EVENT, look);
     return () => window.removeEventListener(UNAUTHORIZED_EVENT, look);
   }, []);
@@ -56,7 +66,7 @@ export function App() {
       </main>
     );
   }
-  if (reader.current === undefined) return <LoginPage session={session} onLogin={setLoggedIn} />;
+  if (reader.current === undefined) return <LoginPage session={session} onLogin={enter} />;
   const leave = () => void logOut().finally(() => window.location.reload());
   // What one user has typed is not for another one.
   return (
@@ -67,7 +77,7 @@ export function App() {
         isLoggedOut={!session.reads}
         onLeave={leave}
       />
-      {!session.reads && <LoginDialog session={session} onLogin={setLoggedIn} />}
+      {!session.reads && <LoginDialog session={session} onLogin={enter} />}
     </>
   );
 }

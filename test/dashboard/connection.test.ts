@@ -1,6 +1,7 @@
 /** How the dashboard bears that its connection, its session or one of its pages ends. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { deferred } from "../support/deferred.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
@@ -10,6 +11,11 @@ let browser: Browser;
 
 const FEED = /\/_tandem\/events\?/;
 const FEED_ENDS = { predicate: (request: { url(): string }) => FEED.test(request.url()) };
+
+/** Any request that the node answers with 401 makes the page do this. */
+const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
+/** What an answer changes can be seen by then. */
+const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
 /** As if the user looked at another page, or at this one again. */
 function look(page: Page, state: "visible" | "hidden") {
@@ -103,6 +109,39 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await look(page, "visible");
     await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+  });
+
+  test("an answer from before a login does not end the session that began with it", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/new");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.context().clearCookies();
+    await page.evaluate(MEETS_401);
+    const dialog = page.getByRole("dialog", { name: "The session has ended" });
+    await dialog.waitFor();
+    const late = deferred();
+    const asked = deferred();
+    await page.route(
+      "**/_session",
+      async (route) => {
+        const response = await route.fetch();
+        asked.resolve();
+        await late.promise;
+        await route.fulfill({ response });
+      },
+      { times: 1 },
+    );
+    await page.evaluate(MEETS_401);
+    await asked.promise;
+    await dialog.getByLabel("User").fill("root");
+    await dialog.getByLabel("Password").fill("secret");
+    await dialog.getByRole("button", { name: "Log in" }).click();
+    await dialog.waitFor({ state: "detached" });
+    const answered = page.waitForResponse(/_session$/);
+    late.resolve();
+    await (await answered).finished();
+    await page.evaluate(TWO_FRAMES);
+    expect(await dialog.count()).toBe(0);
   });
 
   test("a page that cannot be drawn says so, and the others go on", async () => {
