@@ -1,5 +1,5 @@
 /** What frees old bodies: at intervals those that are old enough, and all of a database that is compacted. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Clock, Utf8Text } from "../../src/base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../../src/databases/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
@@ -114,6 +114,19 @@ test("all go when they were kept for long enough", async () => {
   expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
   await pass(KEEP_MS);
   expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+});
+
+test("a database in which there is nothing to free is not worked at", async () => {
+  await node.kv.transact((tx) => databases.create(tx, "empty"));
+  const reclaim = vi.spyOn(parts.attachments, "reclaim");
+  await pass(0);
+  await pass(2 * KEEP_MS);
+  await pass(0);
+  const worked = reclaim.mock.calls.map(([database]) => database.name);
+  expect(worked).toEqual(["books", "films"]);
+  await pass(2 * KEEP_MS);
+  await pass(0);
+  expect(reclaim).toHaveBeenCalledTimes(2);
 });
 
 test("a database that is not there any more is passed over", async () => {
