@@ -5,8 +5,8 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from "p
 import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
 
-/** A busy machine is no reason to give up. */
-const PATIENCE_MS = 1_800_000;
+/** For one step, which takes seconds at most: long for a busy machine, and short enough that CI tells what never came. */
+const PATIENCE_MS = 300_000;
 
 /** Undefined: there is none, and tests in a browser are skipped, except where `CI` is set. */
 export const CHROMIUM = findChromium();
@@ -20,7 +20,6 @@ export function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, env, args: ["--no-sandbox"] });
 }
 
-/** Whose name and password the nodes of these tests know. */
 /** A node with an administrator, whose sessions end with no test, however busy the machine is. */
 export const GUARDED = {
   environment: { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
