@@ -40,6 +40,7 @@ function wordsOf(error: unknown): ReplicationFailure {
   if (error instanceof EndpointError) return { error: error.error, reason: error.reason };
   if (error instanceof ProtocolError) return { error: error.error, reason: error.reason };
   if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };
+  if (error.code === "KV_UNAVAILABLE") return wordsOfStore(error);
   if (error.code !== "HTTP_REQUEST_FAILED") {
     const { reason } = error.details;
     const name = error.code === "HTTP_EGRESS_REFUSED" ? "egress_denied" : error.code;
@@ -53,6 +54,13 @@ function wordsOf(error: unknown): ReplicationFailure {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
     reason: `${asked}: ${sentence}`,
   };
+}
+
+/** Of the job's own store: the words of HTTP for a server that refuses. */
+function wordsOfStore({ message, details: { reason } }: OperationalError): ReplicationFailure {
+  const isFull = typeof reason === "string" && NO_ROOM.test(reason);
+  const words = typeof reason === "string" ? `${message}: ${reason}` : message;
+  return { error: isFull ? "insufficient_storage" : "service_unavailable", reason: words };
 }
 
 /** How servers say that they have no room, beside status 507. */

@@ -28,6 +28,9 @@ export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }
 
+/** To try whether its own store has room again costs nobody else anything: a job that failed for want of it waits no longer than this. */
+const STORE_PAUSE_SEC_MAX = 30;
+
 /** When a job that has ended looks again whether the owner of its replication has tried their failures. */
 const LIST_PAUSE_SEC = 5;
 
@@ -67,6 +70,12 @@ export type RunEnding =
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
     }
+  /** The store of the job refuses to be written, as on a full disk. */
+  | {
+      readonly kind: "store-refused";
+      readonly failure: ReplicationFailure;
+      readonly cause: FailureCause;
+    }
   /** Another job owns the replication. */
   | { readonly kind: "met-transient"; readonly failure: ReplicationFailure }
   | { readonly kind: "met-persistent"; readonly failure: ReplicationFailure }
@@ -99,6 +108,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   // The caller of a one-shot transient job waits for the answer. No caller waits for the others, and users rely on them.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "put-off": ALL("crashing"),
+  "store-refused": ALL("crashing"),
   "met-transient": ALL("crashing"),
   // Nobody asks a second time for the job of a rule: it waits until the document is gone.
   "met-persistent": { ...ALL("failed"), rule: "crashing" },
@@ -192,12 +202,15 @@ export function decideRun(
     case "crashing": {
       const failure = failureOf(ending);
       const errors = errorCount + 1;
+      const pauseSecMax =
+        ending.kind === "store-refused" ? STORE_PAUSE_SEC_MAX : Number.POSITIVE_INFINITY;
+      const dueSec = nowSec + Math.min(pauseSec(errors), pauseSecMax);
       return {
         ...base,
         ...jobOutcome(outcome, failure),
         errorCount: errors,
         events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
-        due: intoWindow(scheduleOf(job.replication), nowSec + pauseSec(errors)),
+        due: intoWindow(scheduleOf(job.replication), dueSec),
         unreachable: ending.kind === "crashed" ? ending.unreachable : undefined,
       };
     }
@@ -237,6 +250,7 @@ function causeOf(ending: RunEnding): FailureCause | undefined {
   switch (ending.kind) {
     case "crashed":
     case "put-off":
+    case "store-refused":
       return ending.cause;
     case "met-transient":
     case "met-persistent":

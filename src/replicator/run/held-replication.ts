@@ -57,6 +57,9 @@ import { baseIdOf } from "../request/replication-id.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import { StopRequest } from "./replication-run.ts";
 
+/** While the store refuses, it is asked so often to take a job back. */
+const REFUSED_PAUSE_MS = 1000;
+
 /** What is written for a job, and where that is looked up. */
 export interface HeldReplicationParts {
   readonly runtime: Runtime;
@@ -363,10 +366,15 @@ export class HeldReplication {
 
   /**
    * The one transaction that ends a run: the job, and with it the state in its document. `before`: the job as a run for its failures
-   * alone found it, which it then is again.
+   * alone found it, which it then is again. While the store refuses it is tried again, unless `leaving` has aborted: nobody else knows
+   * that the run is over.
    */
-  async end(ending: RunEnding, before: ReplicationJobData = this.#data): Promise<void> {
-    const { runtime, kv, jobs, config, events, outages, backlogs } = this.parts;
+  async end(
+    ending: RunEnding,
+    before: ReplicationJobData = this.#data,
+    leaving: AbortSignal = AbortSignal.abort(),
+  ): Promise<void> {
+    const { runtime, jobs, config, events, outages, backlogs } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -389,7 +397,7 @@ export class HeldReplication {
     const { historyLengthMax } = config;
     const data = ended(this.#data, fate, { nowMs, historyLengthMax });
     const begins = this.#isBeginningUnwritten;
-    await kv.transact(async (tx) => {
+    await this.#insist(leaving, async (tx) => {
       await this.#endRestart(tx);
       const dueAtSec = await this.#dueSec(tx, fate, data);
       if (dueAtSec !== undefined) {
@@ -408,6 +416,19 @@ export class HeldReplication {
     this.#data = data;
     if (ending.kind === "quiet") runtime.trace.event("replication.parked", { jobId: this.held.id });
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
+  }
+
+  /** As `transact` of the store, and again while that refuses. */
+  async #insist(leaving: AbortSignal, body: (tx: Transaction) => Promise<void>): Promise<void> {
+    const { kv, runtime } = this.parts;
+    for (;;) {
+      try {
+        return await kv.transact(body);
+      } catch (error) {
+        if (errorCode(error) !== "KV_UNAVAILABLE" || leaving.aborted) throw error;
+      }
+      await runtime.clock.sleep(REFUSED_PAUSE_MS, leaving).catch(() => {});
+    }
   }
 
   /** Deletes a job that completed `keep_finished_sec` ago and left nothing behind, with its document. False: it stays. */

@@ -103,15 +103,16 @@ export class ReplicationJob {
   }
 
   /**
-   * Runs the job, after `delayMs`, and gives it back. Rejects only when the store fails; the job is then found by its silence.
+   * Runs the job, after `delayMs`, and gives it back; a store that refuses is asked again until `leaving` aborts. Rejects only when the
+   * store fails; the job is then found by its silence.
    */
-  async run(signal: AbortSignal, delayMs = 0): Promise<void> {
+  async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
     const before = this.#job.data;
     try {
       if (isHalt(signal.reason)) throw signal.reason;
       if (await this.#job.vanish()) return;
       const ending = await this.#perform(before, delayMs, signal);
-      await this.#job.end(ending, before);
+      await this.#job.end(ending, before, leaving);
     } catch (error) {
       if (isHalt(error) || isHalt(signal.reason)) {
         this.trace.event("replication.halted", { jobId: this.#job.held.id });
@@ -158,8 +159,8 @@ export class ReplicationJob {
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (error) {
-      const code = errorCode(error);
-      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
+      const isOfStore = errorCode(error)?.startsWith("KV_") === true;
+      if (isHalt(error) || (isOfStore && !isRefusal(error))) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
       if (isStop(error)) return this.#ownEnding ?? stopped;
@@ -509,6 +510,7 @@ function endingOf(error: unknown, replication: Replication, place: FailurePlace)
   const cause = { ...place, class: classifyFailure(error, place) };
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === PUT_OFF) return { kind: "put-off", failure, cause };
+  if (isRefusal(error)) return { kind: "store-refused", failure, cause };
   // A server behind a proxy may be away for others, and there for us.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
@@ -538,6 +540,11 @@ function gently(replication: Replication): Replication {
 function isHalt(error: unknown): boolean {
   const code = errorCode(error);
   return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
+}
+
+/** The store is there and refuses, as on a full disk, or it is away. */
+function isRefusal(error: unknown): boolean {
+  return errorCode(error) === "KV_UNAVAILABLE";
 }
 
 /** The node stops, or an operator decided something about the job. */

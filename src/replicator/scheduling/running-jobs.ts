@@ -29,6 +29,8 @@ export class RunningJobs {
   readonly #config: ReplicatorConfig;
   readonly #openJob: OpenJob;
   readonly #runs = new Map<HeldJob, Run>();
+  /** Aborts when the node ends all of them: another one is to have them. */
+  #leaving = new AbortController();
   /** Notified when one of them has ended. */
   readonly ended = new Notifier();
   /** What the groups of these jobs owe for them. */
@@ -58,7 +60,7 @@ export class RunningJobs {
     const stop = new AbortController();
     this.meter.start(held, job.group);
     trace.event("replication.accepted", { jobId: held.id });
-    const ended = this.#run(opened, stop.signal)
+    const ended = this.#run(opened, stop.signal, this.#leaving.signal)
       // The store failed it.
       .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
@@ -87,9 +89,9 @@ export class RunningJobs {
     }
   }
 
-  async #run(job: ReturnType<OpenJob>, signal: AbortSignal): Promise<void> {
+  async #run(job: ReturnType<OpenJob>, signal: AbortSignal, leaving: AbortSignal): Promise<void> {
     const jitterMs = this.#config.startupJitterMs * this.#runtime.random.ratio();
-    await job.run(signal, jitterMs);
+    await job.run(signal, leaving, jitterMs);
   }
 
   /** Each writes a last checkpoint, and is due again at once. */
@@ -103,6 +105,8 @@ export class RunningJobs {
   /** Ends all of them as `reason` says, if they were not told before; settles when they have. */
   async end(reason: unknown): Promise<void> {
     const runs = this.list();
+    this.#leaving.abort(reason);
+    this.#leaving = new AbortController();
     for (const { stop } of runs) stop.abort(reason);
     await Promise.all(runs.map(({ ended }) => ended));
   }
