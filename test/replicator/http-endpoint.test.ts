@@ -380,6 +380,18 @@ test("what is missing is told as it was asked for, however the server writes it"
   expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
 });
 
+test("revisions that differ in nothing but case are told apart, and where the server does not, each of them is missing", async () => {
+  const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
+  const missingBy = async (named: readonly string[]) => {
+    const body = JSON.stringify({ a: { missing: named } });
+    const missing = await open(() => ({ status: 200, body })).missingRevisions(asked, signal);
+    return missing.get("a")?.missing;
+  };
+  expect(await missingBy(["1-aB", "1-Ab"])).toEqual(["1-aB", "1-Ab"]);
+  expect(await missingBy(["1-Ab"])).toEqual(["1-Ab"]);
+  expect(await missingBy(["1-AB"])).toEqual(["1-aB", "1-Ab"]);
+});
+
 test("errors that are no texts, or long ones, are told in a few words", async () => {
   const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
   const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));

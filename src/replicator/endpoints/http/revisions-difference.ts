@@ -24,18 +24,38 @@ export function missingOf(
   return missing;
 }
 
-/** The revisions of one document that are named, as they were asked for; undefined when others are, too. */
+/**
+ * The revisions of one document that are named, as they were asked for; undefined when others are, too. A server may write a hash in
+ * its own way. Revisions that are no hashes may differ in nothing but that: then each of them may be meant.
+ */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;
-  // A server may write a hash in its own way.
-  const askedAs = new Map(asked.map((revision) => [revision.toLowerCase(), revision]));
+  const exact = new Set(asked);
+  let alike: ReadonlyMap<string, readonly string[]> | undefined;
   const lacking = new Set<string>();
   for (const revision of named) {
-    const meant = typeof revision === "string" ? askedAs.get(revision.toLowerCase()) : undefined;
+    if (typeof revision !== "string") return undefined;
+    if (exact.has(revision)) {
+      lacking.add(revision);
+      continue;
+    }
+    alike ??= bySpelling(asked);
+    const meant = alike.get(revision.toLowerCase());
     if (meant === undefined) return undefined;
-    lacking.add(meant);
+    for (const each of meant) lacking.add(each);
   }
   return [...lacking];
+}
+
+function bySpelling(revisions: readonly string[]): ReadonlyMap<string, readonly string[]> {
+  const alike = new Map<string, string[]>();
+  for (const revision of revisions) {
+    const folded = revision.toLowerCase();
+    const known = alike.get(folded);
+    if (known === undefined) alike.set(folded, [revision]);
+    else known.push(revision);
+  }
+  return alike;
 }
 
 function isRevisionText(value: unknown): value is string {
