@@ -61,6 +61,22 @@ test("a job that has caught up is parked after `park_after_sec`, and still shown
   expect([running.total, running.entries.map(({ jobId }) => jobId)]).toEqual([1, [id]]);
 });
 
+test("a job whose target was made anew before it could park does not park, and copies all again", async () => {
+  const node = await open({ config: { parkAfterSec: 10 } });
+  const { world, kv, databases, names } = node;
+  await node.createDatabase("a");
+  await node.put("a", "one", {});
+  const id = await startJob(node, "a");
+  await onceCopied(node, "a-copy", "one");
+  await world.until(kv.transact((tx) => databases.remove(tx, "a-copy")));
+  await node.createDatabase("a-copy");
+  await onceCopied(node, "a-copy", "one");
+  expect(names.filter((name) => name === "replication.parked")).toEqual([]);
+  const { data } = (await world.until(node.replicator.find(id))) ?? {};
+  expect(data?.history.map(({ type }) => type)).toContain("crashed");
+  await onceParked(node, 1);
+});
+
 test("a change wakes exactly the jobs of its database", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   for (const name of ["a", "b"]) {

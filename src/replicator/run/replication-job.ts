@@ -78,6 +78,8 @@ export class ReplicationJob {
   readonly #places = new FailurePlaces();
   /** Set when the run ends itself: nothing is to be done, or not now. */
   #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | undefined;
+  /** Why the run could not write its last checkpoint, if it could not. */
+  #lostCheckpoint: ReplicationRun["lostCheckpoint"];
 
   /** `runningCount` tells how many jobs the node runs, this one among them. */
   constructor(
@@ -158,7 +160,8 @@ export class ReplicationJob {
       const ending = await this.#copy(paced, ids, { ...parked, expectedAt }, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
-    } catch (error) {
+    } catch (thrown) {
+      const error = this.#causeOf(thrown);
       const isOfStore = errorCode(error)?.startsWith("KV_") === true;
       if (isHalt(error) || (isOfStore && !isRefusal(error))) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
@@ -166,6 +169,13 @@ export class ReplicationJob {
       if (isStop(error)) return this.#ownEnding ?? stopped;
       return endingOf(error, replication, this.#places.of(error));
     }
+  }
+
+  /** A job that is parked goes on at its checkpoint: a run that could not write its last one ends because of that. */
+  #causeOf(thrown: unknown): unknown {
+    if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "quiet") return thrown;
+    this.#ownEnding = undefined;
+    return this.#lostCheckpoint.error;
   }
 
   /** How a job ends that waited for a slot until its hours were over; undefined: it may run. */
@@ -297,6 +307,7 @@ export class ReplicationJob {
         try {
           ending = await run.run(runSignal);
         } finally {
+          this.#lostCheckpoint = run.lostCheckpoint;
           measured.observe(this.#job);
           ended.abort(OVER);
         }

@@ -9,6 +9,7 @@
 import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
+import { describeFailure } from "../failures/failure.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
   addStatistics,
@@ -88,6 +89,7 @@ export class ReplicationRun {
   /** Where the run likely begins; undefined: nobody knows, or it was found not to. */
   #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
+  #lostCheckpoint: { readonly error: unknown } | undefined;
   #startTimes: StartTimes | undefined;
 
   constructor(parts: ReplicationRunParts) {
@@ -136,6 +138,11 @@ export class ReplicationRun {
   /** What this run alone has done. */
   get ownStatistics(): ReplicationStatistics {
     return statisticsSince(this.#statisticsBefore, this.#statistics);
+  }
+
+  /** Why the last checkpoint of a run that was stopped was not written; undefined: it was. */
+  get lostCheckpoint(): { readonly error: unknown } | undefined {
+    return this.#lostCheckpoint;
   }
 
   get progress(): ReplicationProgress {
@@ -438,7 +445,9 @@ export class ReplicationRun {
     try {
       await this.#checkpoints.write(limit.signal);
     } catch (error) {
-      trace.event("replication.last-checkpoint-failed", { error: String(error) });
+      this.#lostCheckpoint = { error };
+      const { error: word, reason } = describeFailure(error);
+      trace.event("replication.last-checkpoint-failed", { error: `${word}: ${reason}` });
     } finally {
       done.abort(OVER);
       await timer;
