@@ -401,26 +401,33 @@ test.concurrent.each(
   },
 );
 
-test.concurrent("a target that fails over what it is asked to lack gets it all the same", async () => {
-  await pair.fill("unasked", documents(40));
-  // An empty target is not asked.
-  await write(pair.there, "unasked", [{ _id: "other" }]);
-  let askedCount = 0;
-  faults.target.set(
-    "unasked",
-    answering((request) => {
-      const isAsked = request.path.endsWith("/_revs_diff");
-      if (isAsked) askedCount++;
-      return isAsked;
-    }),
-  );
-  await start("unasked", { worker_batch_size: 10, worker_processes: 1 });
-  const job = await documentJob(pair.here, "unasked", "completed");
-  expect(job).toMatchObject({ error_count: 0, info: { docs_written: 40 } });
+const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No partition."}' };
+
+test.concurrent.each([
   // Twice for the first batch; the others go without.
-  expect(askedCount).toBe(2);
-  expect(await listed("unasked")).toEqual([]);
-});
+  ["fails over", undefined, 2],
+  ["refuses, because one id is none to it,", ILLEGAL_ID, 1],
+] as const)(
+  "a target that %s what it is asked to lack gets it all the same",
+  async (name, answer, times) => {
+    const database = databaseOf("unasked", name);
+    await pair.fill(database, documents(40));
+    // An empty target is not asked.
+    await write(pair.there, database, [{ _id: "other" }]);
+    let askedCount = 0;
+    const isAsked = (request: ProxiedRequest): boolean => {
+      if (!request.path.endsWith("/_revs_diff")) return false;
+      askedCount++;
+      return true;
+    };
+    faults.target.set(database, answering(isAsked, answer));
+    await start(database, { worker_batch_size: 10, worker_processes: 1 });
+    const job = await documentJob(pair.here, database, "completed");
+    expect(job).toMatchObject({ error_count: 0, info: { docs_written: 40 } });
+    expect(askedCount).toBe(times);
+    expect(await listed(database)).toEqual([]);
+  },
+);
 
 const GONE = { status: 404, body: '{"error":"not_found","reason":"Database does not exist."}' };
 const LOCKED = { status: 401, body: '{"error":"unauthorized","reason":"Who are you?"}' };

@@ -16,7 +16,7 @@ import {
   type PlainDocument,
   type RevisionRequest,
 } from "../endpoints/endpoint.ts";
-import { mayConcernOne } from "../endpoints/suspicion.ts";
+import { mayConcernOneAsked } from "../endpoints/suspicion.ts";
 import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { Omissions } from "../request/replication.ts";
@@ -368,7 +368,7 @@ export class BatchCopier {
     return requests;
   }
 
-  /** Undefined when it is not worthwhile to ask, or when the target fails over the question, though it works. */
+  /** Undefined when it is not worthwhile to ask, or when the target fails over the question, or refuses it, though it works. */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -383,7 +383,7 @@ export class BatchCopier {
       );
     } catch (error) {
       signal.throwIfAborted();
-      if (!mayConcernOne(error)) throw error;
+      if (!mayConcernOneAsked(error)) throw error;
       await this.#targetBlame.examine(error, signal);
       choice.giveUp(clock.monotonicMs());
       return undefined;

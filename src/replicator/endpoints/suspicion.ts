@@ -30,3 +30,13 @@ export function mayConcernOne(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   return suspicion?.kind === "answered" ? suspicion.answer.status >= 500 : suspicion !== undefined;
 }
+
+/** What a server answers that cannot take a question as it is: one of the ids in it is none to this server, or it is too long. */
+const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
+
+/** The same of a question about many documents, which is refused as a whole. */
+export function mayConcernOneAsked(error: unknown): boolean {
+  const suspicion = suspicionOf(error);
+  const isRefused = suspicion?.kind === "answered" && QUESTION_REFUSED.has(suspicion.answer.status);
+  return isRefused || mayConcernOne(error);
+}
