@@ -231,6 +231,12 @@ function isScalar(value: unknown): boolean {
   return typeof value !== "object" || value === null;
 }
 
+/** Operators that are known, and come here with an operand that is none of theirs. */
+const MISUSED: ReadonlySet<string> = new Set([
+  ...["$and", "$or", "$nor"],
+  ...["$regex", "$beginsWith", "$type", "$mod"],
+]);
+
 function textMatcher(operator: string, operand: unknown): Matcher {
   // It concerns only text indexes, which are not consulted here.
   if (operator === "$text") return () => true;
@@ -252,9 +258,7 @@ function textMatcher(operator: string, operand: unknown): Matcher {
     return (value) =>
       typeof value === "number" && Number.isInteger(value) && value % divisor === remainder;
   }
-  if (["$regex", "$beginsWith", "$type", "$mod"].includes(operator)) {
-    throw badArgument(operator, operand);
-  }
+  if (MISUSED.has(operator)) throw badArgument(operator, operand);
   throw new ProtocolError(400, "invalid_operator", `Invalid operator: ${operator}`);
 }
 

@@ -557,7 +557,15 @@ test("a selector whose conditions or names are malformed is refused", async () =
     const { status, json } = await ask("POST /films/_find", { body: { selector } });
     return [status, json.error];
   };
-  for (const operator of ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"]) {
+  for (const operator of [
+    "$and",
+    "$or",
+    "$nor",
+    "$not",
+    "$elemMatch",
+    "$allMatch",
+    "$keyMapMatch",
+  ]) {
     for (const selector of [{ [operator]: 5 }, { n: { [operator]: 5 } }]) {
       expect([selector, await answerTo(selector)]).toEqual([selector, [400, "bad_arg"]]);
     }
