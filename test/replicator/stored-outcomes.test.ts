@@ -100,6 +100,10 @@ test("a failed document is shown as failed, with its reason", async () => {
   });
   await arrive("other", { ...FAILED, _replication_state_reason: "because" });
   expect(await shown("other")).toMatchObject({ info: { error: "error: because" } });
+  const { _replication_state_reason: _, ...silent } = FAILED;
+  await arrive("silent", silent);
+  const error = "error: the document does not say why";
+  expect(await shown("silent")).toMatchObject({ info: { error } });
 });
 
 test("both are listed and counted by state, and neither runs", async () => {

@@ -50,15 +50,11 @@ function outcomeOf(members: Members): JobOutcome | undefined {
   const state = documentState(members);
   if (state === "completed") return jobOutcome(state);
   if (state !== "failed") return undefined;
-  const text = members._replication_state_reason;
-  const [, error, reason] =
-    typeof text === "string"
-      ? (/^(\w+): (.*)$/s.exec(text.slice(0, REASON_LENGTH_MAX)) ?? [text, "error", text])
-      : [];
-  return jobOutcome(state, {
-    error: error ?? "error",
-    reason: (reason ?? "").slice(0, REASON_LENGTH_MAX),
-  });
+  const stored = members._replication_state_reason;
+  const isSaid = typeof stored === "string" && stored !== "";
+  const text = isSaid ? stored.slice(0, REASON_LENGTH_MAX) : "the document does not say why";
+  const [, error = "error", reason = text] = /^(\w+): (.*)$/s.exec(text) ?? [];
+  return jobOutcome(state, { error, reason });
 }
 
 function objectOf(value: unknown): Members {
