@@ -171,6 +171,9 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/t")).text).toBe("hello");
     const packed = await ask("GET /films/a/t", { headers: { "Accept-Encoding": "gzip" } });
     expect(packed.bytes.equals(bytes)).toBe(true);
+    // Names of encodings are the same in capitals (RFC 9110).
+    await ask("PUT /films/b/t", { body: bytes, headers: { "Content-Encoding": "GZIP" } });
+    expect((await ask("GET /films/b/t")).text).toBe("hello");
   });
 
   test("of a megabyte comes back byte for byte, in every form", async () => {

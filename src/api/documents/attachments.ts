@@ -103,7 +103,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const parent = requestRevision(call);
   // The bytes are not taken for a document that has changed meanwhile.
   const { database, document } = await openParent(parts, call, id, parent);
-  const encoding = headers.get("content-encoding");
+  const encoding = headers.get("content-encoding")?.toLowerCase();
   if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
     const reason = "Only gzip and identity content-encodings are supported";
     throw new ProtocolError(415, "bad_content_type", reason);

@@ -182,7 +182,7 @@ function followingAttachment(
   return {
     ...attachment,
     contentType: attachment.contentType ?? headers.get("content-type") ?? CONTENT_TYPE_DEFAULT,
-    encoding: attachment.encoding ?? headers.get("content-encoding"),
+    encoding: attachment.encoding ?? headers.get("content-encoding")?.toLowerCase(),
   };
 }
 

@@ -130,7 +130,7 @@ export class HttpDocumentReader {
       if (error instanceof EndpointError && error.answer?.status === 404) return undefined;
       throw error;
     }
-    const isCompressed = response.headers.get("content-encoding") === "gzip";
+    const isCompressed = response.headers.get("content-encoding")?.toLowerCase() === "gzip";
     const { body } = response;
     return attachmentMd5(runtime, isCompressed ? runtime.compression.gunzip(body) : body);
   }
@@ -152,7 +152,7 @@ export class HttpDocumentReader {
     name: string,
     signal: AbortSignal,
   ): Promise<FetchResponse> {
-    const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${revision}`;
+    const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${encodeURIComponent(revision)}`;
     const response = await this.#requests.send("GET", path, { headers: { accept: "*/*" }, signal });
     if (response.status === 200) return response;
     const text = await readText(response);
