@@ -30,6 +30,7 @@ const EVENTS_WAIT_MS = 500;
 
 const HELD_BACK: Readonly<Record<string, string>> = {
   paused: "An operator has paused it.",
+  storage: "The disk of this server is full.",
   outage: "A server cannot be reached, and is asked from time to time.",
   backoff: "It pauses after a failure.",
   schedule: "Its schedule says when it runs next.",

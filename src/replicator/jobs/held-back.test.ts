@@ -11,7 +11,13 @@ const job = newJobData(
   { replication: undefined, refusal, document: undefined, userName: null, replicationId: "id" },
   0,
 );
-const NOTHING: HeldBackFacts = { nowSec: 100, awaitsServer: false, isOthersTurn: false };
+const NOTHING: HeldBackFacts = {
+  nowSec: 100,
+  awaitsServer: false,
+  isOthersTurn: false,
+  isStoreFull: false,
+};
+const FULL = { isStoreFull: true };
 
 test.each<[string | undefined, ReplicationState, number, Partial<HeldBackFacts>, object]>([
   ["paused", "pending", NEVER_SEC, {}, {}],
@@ -24,6 +30,18 @@ test.each<[string | undefined, ReplicationState, number, Partial<HeldBackFacts>,
   ["share", "pending", 50, { isOthersTurn: true }, {}],
   ["budget", "running", 50, { isOthersTurn: true }, { waitsFor: "budget" }],
   [undefined, "running", 50, {}, {}],
+  ["storage", "running", 50, FULL, { waitsFor: "budget" }],
+  ["storage", "pending", 100, FULL, {}],
+  [
+    "storage",
+    "crashing",
+    200,
+    { ...FULL, awaitsServer: true },
+    { failing: failing("storage_full") },
+  ],
+  ["paused", "pending", NEVER_SEC, FULL, {}],
+  [undefined, "completed", 50, FULL, {}],
+  [undefined, "running", 50, FULL, { state: "parked" }],
   [undefined, "completed", 50, { isOthersTurn: true }, {}],
   [undefined, "failed", 200, {}, {}],
 ])("%s holds back a job that is %s and due at %i, with %j", (by, state, dueSec, facts, data) => {

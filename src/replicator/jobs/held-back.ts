@@ -11,6 +11,7 @@ import { groupOf } from "./replication-group.ts";
 
 /**
  *   paused    an operator paused it
+ *   storage   the disk of the store is full, so that nothing it does can be stored
  *   outage    it waits for a server that could not be reached
  *   limiter   a server wants fewer requests (429)
  *   budget    an operator's limit for a server
@@ -21,6 +22,7 @@ import { groupOf } from "./replication-group.ts";
  */
 export type HeldBackBy =
   | "paused"
+  | "storage"
   | "outage"
   | "limiter"
   | "budget"
@@ -36,17 +38,19 @@ export interface HeldBackFacts {
   readonly awaitsServer: boolean;
   /** Whether another group is next. */
   readonly isOthersTurn: boolean;
+  readonly isStoreFull: boolean;
 }
 
 /** Undefined: nothing, or the job has ended. */
 export function heldBackBy(
   { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
-  { nowSec, awaitsServer, isOthersTurn }: HeldBackFacts,
+  { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,
 ): HeldBackBy | undefined {
-  if (data.state === "parked") return undefined;
-  if (state === "running") return data.waitsFor;
-  if (hasEnded(state)) return undefined;
-  if (scheduledAtSec >= NEVER_SEC) return "paused";
+  const isRunning = state === "running";
+  if (data.state === "parked" || (!isRunning && hasEnded(state))) return undefined;
+  if (!isRunning && scheduledAtSec >= NEVER_SEC) return "paused";
+  if (isStoreFull) return "storage";
+  if (isRunning) return data.waitsFor;
   if (scheduledAtSec > nowSec) {
     if (awaitsServer) return "outage";
     if (data.failing === undefined && data.replication?.schedule !== undefined) return "schedule";
@@ -68,7 +72,7 @@ export class HeldBack {
   async of(
     tx: ReadTransaction,
     entries: readonly JobEntry[],
-    nowSec: number,
+    { nowSec, isStoreFull }: Pick<HeldBackFacts, "nowSec" | "isStoreFull">,
   ): Promise<readonly (HeldBackBy | undefined)[]> {
     const due = entries.filter((entry) => waits(entry) && entry.scheduledAtSec <= nowSec);
     const groups = new Set(due.map(({ data }) => groupOf(data)));
@@ -79,6 +83,7 @@ export class HeldBack {
           nowSec,
           awaitsServer: waits(entry) && (await this.#awaitsServer(tx, entry)),
           isOthersTurn: others.has(groupOf(entry.data)),
+          isStoreFull,
         }),
       ),
     );

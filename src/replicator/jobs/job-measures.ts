@@ -43,7 +43,8 @@ export class JobMeasures {
     const { runtime, kv } = this.#parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
-    const held = await kv.read((tx) => this.#heldBack.of(tx, entries, nowSec));
+    const facts = { nowSec, isStoreFull: kv.isFull() };
+    const held = await kv.read((tx) => this.#heldBack.of(tx, entries, facts));
     return entries.map((entry, index): JobMeasure => {
       const { backlog, data } = entry;
       return {
