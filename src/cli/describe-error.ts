@@ -2,12 +2,15 @@
 import { errorCode, OperationalError } from "../base/index.ts";
 import type { RetriedFailure } from "../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../replicator/index.ts";
-import { ConfigError } from "../server/index.ts";
 import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
-/** Of keys that seal secrets, which are missing or are none. */
-const KEY_CODES: ReadonlySet<string> = new Set(["CONFIG_INVALID", "SECRETS_KEY_MISSING"]);
+/** What an operator has to change: a setting, a key that seals secrets, or the store that a node is given. */
+const CONFIGURATION_CODES: ReadonlySet<string> = new Set([
+  "CONFIG_INVALID",
+  "KV_UNUSABLE",
+  "SECRETS_KEY_MISSING",
+]);
 
 /** Prints the error, and sets the exit code: 2 for wrong use and wrong configuration, 1 for everything else. */
 export function reportError(error: unknown): void {
@@ -18,9 +21,8 @@ export function reportError(error: unknown): void {
 export function exitCodeOf(error: unknown): 1 | 2 {
   const isUsage =
     error instanceof WrongUse ||
-    error instanceof ConfigError ||
     error instanceof ReplicationInvalidError ||
-    KEY_CODES.has(errorCode(error) ?? "");
+    CONFIGURATION_CODES.has(errorCode(error) ?? "");
   return isUsage ? 2 : 1;
 }
 
@@ -54,8 +56,6 @@ export function describeError(error: unknown): string {
 interface SystemError extends NodeJS.ErrnoException {
   readonly code: string;
   readonly syscall: string;
-  readonly address?: string;
-  readonly port?: number;
 }
 
 function isSystemError(error: Error): error is SystemError {
@@ -74,18 +74,8 @@ const FILE_SENTENCES: Readonly<Record<string, string>> = {
   EROFS: "it is on a file system that is read only",
 };
 
-const LISTEN_SENTENCES: Readonly<Record<string, string>> = {
-  EACCES: "this user may not listen on it",
-  EADDRINUSE:
-    "another program listens there; choose another port with --port, or 0 for any that is free",
-  EADDRNOTAVAIL: "this machine does not have that address; choose another with --bind-address",
-};
-
 function describeSystemError(error: SystemError): string {
-  const { code, syscall, path, address, port } = error;
-  if (syscall === "listen" && code in LISTEN_SENTENCES) {
-    return `port ${port} of ${address}: ${LISTEN_SENTENCES[code]}`;
-  }
+  const { code, path } = error;
   if (path !== undefined && code in FILE_SENTENCES) return `${path}: ${FILE_SENTENCES[code]}`;
   return error.message;
 }

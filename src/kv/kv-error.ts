@@ -20,6 +20,8 @@ const MESSAGES = {
   KV_TIMED_OUT: "The transaction did not finish in time",
   /** The store cannot be reached or written; `details.reason` says why. */
   KV_UNAVAILABLE: "The store is unavailable",
+  /** Only when a store is opened, and at each further attempt, until an operator changes something; `details.reason` says what. */
+  KV_UNUSABLE: "The store cannot be used",
 } as const;
 
 export type KeyValueErrorCode = keyof typeof MESSAGES;

@@ -1,6 +1,12 @@
 /** The subspace of each layer, and the store's record of its own format and secrets. */
 import { type Runtime, randomHex, type Seal, utf8Decode, utf8Encode } from "../base/index.ts";
-import { type KeyShape, type KeyValueStore, Subspace, type Transaction } from "../kv/index.ts";
+import {
+  type KeyShape,
+  KeyValueError,
+  type KeyValueStore,
+  Subspace,
+  type Transaction,
+} from "../kv/index.ts";
 import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
 
 /**
@@ -60,9 +66,9 @@ export async function openLayout(
       const layout = await tx.get(LAYOUT_KEY);
       const version = layout === undefined ? LAYOUT_VERSION : Number(utf8Decode(layout));
       if (version > LAYOUT_VERSION) {
-        throw new Error(
-          `The store has layout version ${version}, and this program knows ${LAYOUT_VERSION}: use the version of Tandem that wrote it, or a newer one`,
-        );
+        throw new KeyValueError("KV_UNUSABLE", {
+          reason: `the store has layout version ${version}, this program writes version ${LAYOUT_VERSION}: install a newer Tandem, or restore the backup`,
+        });
       }
       if (version < LAYOUT_VERSION || layout === undefined)
         tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));

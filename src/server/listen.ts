@@ -1,6 +1,6 @@
 /** Where a node listens: on the port of `[chttpd]`, and over TLS on the one of `[ssl]` if that is enabled. */
 import type { Api } from "../api/index.ts";
-import type { Runtime } from "../base/index.ts";
+import { OperationalError, type Runtime } from "../base/index.ts";
 import { openNodeServer, openTlsServer } from "../host/index.ts";
 import {
   CertificateRefresher,
@@ -8,6 +8,7 @@ import {
   stateOfFiles,
 } from "./server-certificates.ts";
 import type { ServerConfig } from "./settings/config.ts";
+import { ConfigError } from "./settings/settings.ts";
 import type { ServerTls } from "./settings/tls-settings.ts";
 import type { Service } from "./supervise.ts";
 
@@ -22,14 +23,15 @@ export interface Listening {
   close(): Promise<void>;
 }
 
-/** Rejects with a ConfigError when a file of `[ssl]` cannot be used. */
+/** Rejects with a ConfigError when a file of `[ssl]`, the address or a port cannot be used, and with SERVER_PORT_TAKEN when a port is in use. */
 export async function listen(
   runtime: Runtime,
   { port, bindAddress, tls }: ServerConfig,
   api: Api,
 ): Promise<Listening> {
   const { trace } = runtime;
-  const plain = await openNodeServer({ port, bindAddress, api, trace });
+  const place = { port, bindAddress, otherPort: "--port or [chttpd] port, 0 for any that is free" };
+  const plain = await listening(place, openNodeServer({ port, bindAddress, api, trace }));
   if (tls === undefined) {
     return { port: plain.port, tlsPort: undefined, services: [], close: () => plain.close() };
   }
@@ -58,6 +60,61 @@ async function listenSecurely(
   const certificates = readServerCertificates(tls);
   const { port, clients } = tls;
   const { trace } = runtime;
-  const server = await openTlsServer({ port, bindAddress, api, trace, certificates, clients });
+  const place = { port, bindAddress, otherPort: "[ssl] port" };
+  const options = { port, bindAddress, api, trace, certificates, clients };
+  const server = await listening(place, openTlsServer(options));
   return { server, refresher: new CertificateRefresher(runtime, tls, server, seen) };
+}
+
+interface Place {
+  readonly port: number;
+  readonly bindAddress: string;
+  /** What chooses another port. */
+  readonly otherPort: string;
+}
+
+async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
+  try {
+    return await opened;
+  } catch (error) {
+    throw listenFailure(error, place);
+  }
+}
+
+/**
+ * Names what was asked for, and what would be right. What only another setting can help is a ConfigError; a program that has the port
+ * may end, and a server of names may come back.
+ */
+export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  const address = `bind address ${bindAddress}`;
+  const otherAddress = "choose one with --bind-address or [chttpd] bind_address";
+  const numbered = `port ${port} of ${bindAddress}`;
+  const configError = (message: string) => new ConfigError(message, { cause: error });
+  switch (code) {
+    case "EACCES":
+      return configError(
+        `${numbered}: this user may not listen on it; choose another with ${otherPort}`,
+      );
+    case "EADDRNOTAVAIL":
+      return configError(`${address}: this machine does not have it; ${otherAddress}`);
+    case "ENOTFOUND":
+      return configError(`${address}: no host has this name; ${otherAddress}`);
+    case "EADDRINUSE":
+      return new OperationalError(
+        "SERVER_PORT_TAKEN",
+        `${numbered}: another program listens there; choose another port with ${otherPort}`,
+        {},
+        { cause: error },
+      );
+    case "EAI_AGAIN":
+      return new OperationalError(
+        "SERVER_NAME_UNRESOLVED",
+        `${address}: its name could not be looked up now; an address needs no look-up`,
+        {},
+        { cause: error },
+      );
+    default:
+      return error;
+  }
 }

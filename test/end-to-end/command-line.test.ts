@@ -51,7 +51,7 @@ describe("what cannot be done is said in a sentence", () => {
     other.close();
     expect(ran).toMatchObject({
       code: 1,
-      errors: `tandem: port ${port} of 127.0.0.1: another program listens there; choose another port with --port, or 0 for any that is free\n`,
+      errors: `tandem: port ${port} of 127.0.0.1: another program listens there; choose another port with --port or [chttpd] port, 0 for any that is free\n`,
     });
   });
 
@@ -63,6 +63,25 @@ describe("what cannot be done is said in a sentence", () => {
       output: "",
       errors: `tandem: data folder ${dataDirectory}: a file is in its place, or above it\n`,
     });
+  });
+
+  test.each<[string[], string]>([
+    [
+      ["--bind-address", "192.0.2.1", "--port", "0"],
+      "bind address 192.0.2.1: this machine does not have it; choose one with --bind-address or [chttpd] bind_address",
+    ],
+    [["--data-dir", "/proc/a/b"], "the data folder /proc/a/b cannot be made"],
+    [
+      ["--store", "foundationdb", "--cluster-file", "/none/fdb.cluster"],
+      "FoundationDB's cluster file cannot be read at /none/fdb.cluster: give --cluster-file",
+    ],
+  ])("what no restart helps ends with 2: serve %j", async (flags, sentence) => {
+    const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {
+      COUCHDB_USER: "adm",
+      COUCHDB_PASSWORD: "pass",
+    });
+    expect(ran.code).toBe(2);
+    expect(ran.errors).toContain(sentence);
   });
 
   test("a server that is not there", async () => {

@@ -38,7 +38,7 @@ test("a program that is too old for the store says so and ends", async () => {
     text(tooOld.stderr as NodeJS.ReadableStream),
     once(tooOld, "exit"),
   ]);
-  expect(code).toBe(1);
-  expect(errors).toContain(`The store has layout version ${newer}`);
-  expect(errors).toContain("use the version of Tandem that wrote it, or a newer one");
+  expect(code).toBe(2);
+  expect(errors).toContain(`the store has layout version ${newer}`);
+  expect(errors).toContain("install a newer Tandem, or restore the backup");
 });

@@ -16,7 +16,7 @@ test("a cluster file that is missing is named", async () => {
   const runtime = createSystemRuntime();
   const clusterFile = join(tmpdir(), "tandem-no-such", "fdb.cluster");
   await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
-    code: "KV_UNAVAILABLE",
+    code: "KV_UNUSABLE",
     details: { clusterFile, reason: expect.stringContaining("--cluster-file") },
   });
 });
@@ -25,7 +25,7 @@ test.skipIf(isInstalled)("without the package, one sentence says what to install
   await withClusterFile(async (clusterFile) => {
     const runtime = createSystemRuntime();
     await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
-      code: "KV_UNAVAILABLE",
+      code: "KV_UNUSABLE",
       details: {
         reason: expect.stringContaining("npm install --no-save --save-optional foundationdb"),
       },

@@ -4,6 +4,8 @@ import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from "
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { openEnvironment } from "../../src/host/lmdb/environment.ts";
+import { FORMAT_KEY } from "../../src/host/lmdb/layout.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
 import { PlainStore } from "../support/kv/plain-store.ts";
@@ -54,7 +56,7 @@ test("a path that is no folder is refused with its name", async () => {
     const file = join(directory, "file");
     writeFileSync(file, "");
     await expect(openStore(join(file, "store"))).rejects.toMatchObject({
-      code: "KV_UNAVAILABLE",
+      code: "KV_UNUSABLE",
       details: { directory: join(file, "store") },
     });
   });
@@ -161,8 +163,8 @@ test.skipIf(!canMountMemory)(
       execFileSync("mount", ["-o", "remount,ro", directory]);
       for (const folder of [store, join(directory, "new")]) {
         await expect(openStore(folder)).rejects.toMatchObject({
-          code: "KV_UNAVAILABLE",
-          details: { directory: folder, reason: expect.stringContaining("cannot be written") },
+          code: "KV_UNUSABLE",
+          details: { directory: folder, reason: expect.stringMatching(/cannot be (written|made)/) },
         });
       }
       execFileSync("mount", ["-o", "remount,rw", directory]);
@@ -174,7 +176,7 @@ test.skipIf(!canMountMemory)(
 );
 
 test.skipIf(!existsSync("/proc/self"))("a folder that nobody can make is refused", async () => {
-  await expect(openStore("/proc/a/b")).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
+  await expect(openStore("/proc/a/b")).rejects.toMatchObject({ code: "KV_UNUSABLE" });
 });
 
 async function withMemoryDisk(
@@ -183,3 +185,18 @@ async function withMemoryDisk(
 ): Promise<void> {
   await withDirectory((parent) => withMount(parent, memoryDisk(megabytes), body));
 }
+
+test("a store of a later format is refused with what helps", async () => {
+  await withDirectory(async (directory) => {
+    const database = openEnvironment(directory);
+    await database.put(FORMAT_KEY, Buffer.from([99]));
+    await database.close();
+    await expect(openStore(directory)).rejects.toMatchObject({
+      code: "KV_UNUSABLE",
+      details: {
+        reason:
+          "the store has format 99, this program writes format 1: install a newer Tandem, or restore the backup",
+      },
+    });
+  });
+});

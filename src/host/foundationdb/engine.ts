@@ -44,7 +44,7 @@ const LOOK_EVERY_MS = 1_000;
 /** For whom the client has no watch left. Each look is a transaction, and there are as many of them as watches too many. */
 const WITHOUT_WATCH_MS = 5_000;
 
-/** Opens the store; rejects with KV_UNAVAILABLE when the package, the client library or the cluster file is missing. */
+/** Opens the store; rejects with KV_UNUSABLE when the package, the client library or the cluster file is missing. */
 export async function openFoundationDbEngine(options: FoundationDbOptions): Promise<Engine> {
   const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;
   const { watchCountMax = WATCH_COUNT_MAX } = options;
@@ -146,7 +146,7 @@ async function checkClusterFile(clusterFile: string): Promise<void> {
     await readFile(clusterFile);
   } catch (error) {
     throw new KeyValueError(
-      "KV_UNAVAILABLE",
+      "KV_UNUSABLE",
       {
         reason: `FoundationDB's cluster file cannot be read at ${clusterFile}: give --cluster-file or FDB_CLUSTER_FILE`,
         clusterFile,

@@ -82,7 +82,7 @@ export async function loadFdbPackage(
     fdb.setAPIVersion(apiVersion, headerVersion);
     return fdb;
   } catch (error) {
-    throw new KeyValueError("KV_UNAVAILABLE", { reason: missing(error) }, { cause: error });
+    throw new KeyValueError("KV_UNUSABLE", { reason: missing(error) }, { cause: error });
   }
 }
 

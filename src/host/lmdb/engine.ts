@@ -32,7 +32,7 @@ export interface LmdbOptions {
 
 const LOOK_MS = 1_000;
 
-/** Opens the store; rejects with KV_UNAVAILABLE and the reason when that is impossible. */
+/** Opens the store; rejects with KV_UNUSABLE or KV_UNAVAILABLE and the reason when that is impossible. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> {
   const database = openEnvironment(options.directory, options.mapBytes);
   const engine = new LmdbEngine(options, database);

@@ -31,7 +31,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     redoLostCommits(database, directory);
     return database;
   } catch (error) {
-    throw unavailable(error, directory);
+    throw unusable(error, directory) ?? unavailable(error, directory);
   }
 }
 
@@ -62,6 +62,23 @@ export function openDraft(file: string): LmdbDatabase {
   const database = open<Uint8Array, Buffer>(options);
   checkFormat(database, file);
   return database;
+}
+
+/** What the system says of a folder that an operator has to make usable. */
+const FOLDER_CODES: ReadonlySet<unknown> = new Set([
+  ...["EACCES", "EEXIST", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "EPERM", "EROFS"],
+  // LMDB's.
+  13,
+  30,
+]);
+
+/** A folder that can neither be made nor written, as KV_UNUSABLE; undefined for anything else. */
+function unusable(error: unknown, directory: string): KeyValueError | undefined {
+  const { code, syscall, message } = error as NodeJS.ErrnoException;
+  if (!FOLDER_CODES.has(code) || isDiskFull(error, directory)) return undefined;
+  const what = syscall === "mkdir" ? "made" : "written";
+  const reason = `the data folder ${directory} cannot be ${what} (${message}): choose another with --data-dir, or let this user write there`;
+  return new KeyValueError("KV_UNUSABLE", { reason, directory }, { cause: error });
 }
 
 /** A failure of the machine as KV_UNAVAILABLE; errors of this layer stay what they are. */
@@ -171,8 +188,8 @@ function checkFormat(database: LmdbDatabase, directory: string): void {
   const stored = database.get(FORMAT_KEY)?.[0];
   if (stored === FORMAT_VERSION) return;
   if (stored !== undefined) {
-    throw new KeyValueError("KV_UNAVAILABLE", {
-      reason: `the store has format ${stored}, this program writes format ${FORMAT_VERSION}`,
+    throw new KeyValueError("KV_UNUSABLE", {
+      reason: `the store has format ${stored}, this program writes format ${FORMAT_VERSION}: install a newer Tandem, or restore the backup`,
       directory,
     });
   }

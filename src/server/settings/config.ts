@@ -135,7 +135,10 @@ function checkFolder(dataDirectory: string): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return;
-    if (code !== "ENOTDIR") throw error;
+    if (code !== "ENOTDIR") {
+      const reason = (error as Error).message;
+      throw new ConfigError(`data folder ${dataDirectory}: ${reason}`, { cause: error });
+    }
   }
   throw new ConfigError(`data folder ${dataDirectory}: a file is in its place, or above it`);
 }
