@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type CredentialSources, findCredentials } from "./credentials.ts";
+import { type CredentialSources, describeAsker, findCredentials } from "./credentials.ts";
 
 const NETRC = `# a comment with machine and login in it
 machine other.example login olga password no
@@ -70,4 +70,20 @@ test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
   ["no person", "http://una@couch.example/", {}, { user: "una", password: "" }],
 ])("credentials come from %s", async (_, url, changed, expected) => {
   expect(await findCredentials(new URL(url), sources(changed))).toEqual(expected);
+});
+
+test.each<[string, object | undefined, Partial<CredentialSources>, string]>([
+  ["http://couch.example/", undefined, {}, "without credentials: the URL, TANDEM_USER and"],
+  ["http://una@couch.example/", { user: "una" }, {}, "as una, of the URL: "],
+  ["http://couch.example/", { user: "nora" }, {}, "as nora, of ~/.netrc: "],
+  [
+    "http://couch.example/",
+    { user: "eve" },
+    { environment: { TANDEM_USER: "eve" }, prefixes: { used: "A_", best: "B_" } },
+    "as eve, of A_USER: the URL, B_USER and B_PASSWORD, or ~/.netrc say who asks",
+  ],
+])("who was refused by %s as %j: %j", (url, given, changed, words) => {
+  const credentials = given && { password: "p", user: "", ...given };
+  const described = describeAsker(new URL(url), credentials, sources(changed));
+  expect(described).toContain(`http://couch.example was asked ${words}`);
 });

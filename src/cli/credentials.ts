@@ -19,6 +19,13 @@ export interface CredentialSources {
   readonly netrc: () => string | undefined;
   /** Asks a person; undefined where there is none. */
   readonly prompt: ((question: string) => Promise<string>) | undefined;
+  /** For messages: what `TANDEM_` of the environment's names stands for. */
+  readonly prefixes?: {
+    /** Of the variables that the environment was made of. */
+    readonly used: string;
+    /** Of those that count for this server before all others. */
+    readonly best: string;
+  };
 }
 
 /**
@@ -39,6 +46,19 @@ export async function findCredentials(
   if (!user) return undefined;
   if (prompt === undefined) return { user, password: given ?? "" };
   return { user, password: await prompt(`Password of ${user} at ${host}: `) };
+}
+
+/** For who was refused: as whom the server was asked, where that was said, and where it can be said. */
+export function describeAsker(
+  { origin, username }: URL,
+  credentials: Credentials | undefined,
+  { environment, prefixes = { used: "TANDEM_", best: "TANDEM_" } }: CredentialSources,
+): string {
+  const { used, best } = prefixes;
+  const where = `the URL, ${best}USER and ${best}PASSWORD, or ~/.netrc say who asks`;
+  if (credentials === undefined) return `${origin} was asked without credentials: ${where}`;
+  const source = username ? "the URL" : environment.TANDEM_USER ? `${used}USER` : "~/.netrc";
+  return `${origin} was asked as ${credentials.user}, of ${source}: ${where}`;
 }
 
 /** The entry of a machine, or else the `default` entry; curl and ftp share the format. */

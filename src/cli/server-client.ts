@@ -3,7 +3,7 @@ import { openUndiciFetch, type UndiciFetch } from "../host/index.ts";
 import { readText } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { answerWith, ForeignAnswerError } from "./answers.ts";
-import { findCredentials, systemCredentialSources } from "./credentials.ts";
+import { describeAsker, findCredentials, systemCredentialSources } from "./credentials.ts";
 import { reportError } from "./describe-error.ts";
 import type { Printer, Server, ServerFlags, ServerWork } from "./server-command.ts";
 import { printableLines } from "./table.ts";
@@ -34,36 +34,41 @@ export async function openServer(
   url: URL,
   sources = systemCredentialSources(),
 ): Promise<Server> {
-  const headers = await headersFor(url, sources);
+  const asker = await askerOf(url, sources);
   return {
     ask: async (method, path, body) => {
       const response = await fetch({
         method,
         url: url.origin + path,
-        headers,
+        headers: asker.headers,
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         inactivityTimeoutMs: SILENCE_MS_MAX,
         signal: new AbortController().signal,
       });
-      return answerOf(response.status, await readText(response));
+      return answerOf(response.status, await readText(response), asker);
     },
   };
 }
 
-/** Of a request for JSON, with the credentials of who asks. */
-export async function headersFor(
-  url: URL,
-  sources = systemCredentialSources(),
-): Promise<Readonly<Record<string, string>>> {
+/** Who asks a server. */
+export interface Asker {
+  /** Of a request for JSON, with the credentials of who asks. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** For the message when the server refuses the credentials, or that there are none. */
+  readonly described: string;
+}
+
+export async function askerOf(url: URL, sources = systemCredentialSources()): Promise<Asker> {
   const credentials = await findCredentials(url, sources);
+  const described = describeAsker(url, credentials, sources);
   const plain = { accept: "application/json", "content-type": "application/json" };
-  if (credentials === undefined) return plain;
+  if (credentials === undefined) return { headers: plain, described };
   const pair = Buffer.from(`${credentials.user}:${credentials.password}`).toString("base64");
-  return { ...plain, authorization: `Basic ${pair}` };
+  return { headers: { ...plain, authorization: `Basic ${pair}` }, described };
 }
 
 /** What the server answered; throws an AnswerError with what it says when that is an error. */
-export function answerOf(status: number, text: string): unknown {
+export function answerOf(status: number, text: string, { described }: Asker): unknown {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
@@ -72,8 +77,7 @@ export function answerOf(status: number, text: string): unknown {
   }
   if (status < 400) return answer;
   const { error, reason } = errorOf(status, answer);
-  const hint =
-    status === 401 ? " (TANDEM_USER and TANDEM_PASSWORD, or ~/.netrc, say who asks)" : "";
+  const hint = status === 401 ? ` (${described})` : "";
   throw new AnswerError(status, `${status} ${error}: ${reason}${hint}`);
 }
 

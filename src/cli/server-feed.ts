@@ -4,7 +4,7 @@ import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { openUndiciFetch } from "../host/index.ts";
 import { type Fetch, readText } from "../http-client/index.ts";
 import { describeError, reportError } from "./describe-error.ts";
-import { answerOf, headersFor, parseServer } from "./server-client.ts";
+import { type Asker, answerOf, askerOf, parseServer } from "./server-client.ts";
 import type { ServerFlags } from "./server-command.ts";
 import { onStopSignal } from "./stop-signals.ts";
 import { printable } from "./table.ts";
@@ -41,12 +41,12 @@ export async function followServer(
   });
   try {
     const url = parseServer(server);
-    const headers = await headersFor(url);
+    const asker = await askerOf(url);
     while (!signal.aborted) {
       const position = lastId === undefined ? {} : { "last-event-id": lastId };
-      const asked = { url: url.origin + path, headers: { ...headers, ...position }, signal };
+      const asked = { url: url.origin + path, headers: { ...asker.headers, ...position }, signal };
       try {
-        for await (const text of readFeed(undici.fetch, asked)) parser.feed(text);
+        for await (const text of readFeed(undici.fetch, asked, asker)) parser.feed(text);
         if (!hasBegun)
           throw new Error("the server ended the feed before it began: is it a Tandem?");
       } catch (error) {
@@ -71,10 +71,11 @@ function report(sentence: string): void {
 async function* readFeed(
   fetch: Fetch,
   asked: Pick<Parameters<Fetch>[0], "url" | "headers" | "signal">,
+  asker: Asker,
 ): AsyncGenerator<string, void, undefined> {
   const response = await fetch({ ...asked, method: "GET", inactivityTimeoutMs: SILENCE_MS_MAX });
   if (response.status !== 200) {
-    answerOf(response.status, await readText(response));
+    answerOf(response.status, await readText(response), asker);
     throw new Error(`the server answered ${response.status} instead of a feed`);
   }
   const type = response.headers.get("content-type") ?? "";

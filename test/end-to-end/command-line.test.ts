@@ -97,6 +97,23 @@ describe("what cannot be done is said in a sentence", () => {
     const ran = await tandem(["nodes", "list", "--server", node.url]);
     expect(ran.code).toBe(1);
     expect(ran.errors).toMatch(/^tandem: 401 unauthorized: .*TANDEM_USER and TANDEM_PASSWORD/);
+    expect(ran.errors).toContain(`${node.url} was asked without credentials`);
+  });
+
+  test.each<[string, Record<string, string>, string]>([
+    ["", {}, "without credentials: the URL, TANDEM_FROM_USER and TANDEM_FROM_PASSWORD, or"],
+    ["", { TANDEM_FROM_USER: "eve", TANDEM_FROM_PASSWORD: "no" }, "as eve, of TANDEM_FROM_USER:"],
+    ["una:no@", {}, "as una, of the URL:"],
+    ["", { TANDEM_USER: "eve", TANDEM_PASSWORD: "no" }, "as eve, of TANDEM_USER:"],
+  ])("a move whose old server refuses %j with %j", async (inUrl, variables, words) => {
+    const open = await processes.open();
+    const from = node.url.replace("//", `//${inUrl}`);
+    const ran = await tandem(["move", "--from", from, "--server", open.url], variables);
+    expect(ran.code).toBe(1);
+    expect(ran.errors).toContain("tandem: 401 unauthorized: ");
+    expect(ran.errors).toContain(`(${node.url} was asked ${words}`);
+    expect(ran.errors).toContain("TANDEM_FROM_PASSWORD");
+    await open.stop();
   });
 
   // Beside each other: each tries again for eight seconds.

@@ -112,11 +112,14 @@ async function openServers(
   const sources = systemCredentialSources();
   const { TANDEM_FROM_USER: user, TANDEM_FROM_PASSWORD: password } = process.env;
   const environment = user ? { TANDEM_USER: user, TANDEM_PASSWORD: password } : sources.environment;
+  const prefixes = { used: user ? "TANDEM_FROM_" : "TANDEM_", best: "TANDEM_FROM_" };
   const old = parseServer(flags.from, "--from");
   const own = parseServer(flags.server);
   if (old.host === own.host) throw new WrongUse("--from and --server name the same server");
   return {
-    from: new ReplicatorServer(await openServer(undici, old, { ...sources, environment })),
+    from: new ReplicatorServer(
+      await openServer(undici, old, { ...sources, environment, prefixes }),
+    ),
     here: new ReplicatorServer(await openServer(undici, own, sources)),
   };
 }
