@@ -102,6 +102,23 @@ describe("the node's configuration", () => {
         body: "1",
         ...refusal(400, "bad_request", "a JSON string expected"),
       },
+      ...["abc", "0", "-5", "1001", "1.5", ""].map((text) => ({
+        name: `shares of "${text}" are refused`,
+        ask: `PUT ${root}/replicator.shares/a`,
+        body: JSON.stringify(text),
+        ...refusal(
+          400,
+          "bad_request",
+          `[replicator.shares] a = ${text || '""'}: expected an integer of 1 to 1000`,
+        ),
+      })),
+      {
+        name: "shares within the limits are set",
+        ask: `PUT ${root}/replicator.shares/a`,
+        body: '"1000"',
+        status: 200,
+        json: "",
+      },
       {
         name: "a new value had none before",
         ask: `PUT ${root}/a/b`,

@@ -59,7 +59,7 @@ test("a reason is kept with the decision, for one job and for many", async () =>
 
 test("a job begins where the source has a sequence, or is told what is none", async () => {
   const startFrom = (since: unknown) => world.ask(`POST ${JOB}/_start_from`, { body: { since } });
-  for (const since of [{}, -1, true, null]) {
+  for (const since of [{}, -1, true, null, ""]) {
     const reason = `\`since\` must be an update sequence of the source, but is ${JSON.stringify(since)}`;
     const { status, json } = await startFrom(since);
     expect([status, json]).toEqual([400, { error: "bad_request", reason }]);

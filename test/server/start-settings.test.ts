@@ -21,6 +21,11 @@ test.each([
     { TANDEM_REPLICATION_PROCESSES: "99999999999999" },
     "TANDEM_REPLICATION_PROCESSES = 99999999999999: expected an integer of 0 to 256",
   ],
+  [
+    {},
+    { COUCHDB_NODE_TYPE_REPLICATION: "no" },
+    "COUCHDB_NODE_TYPE_REPLICATION = no: expected true or false",
+  ],
 ])("%j with %j is refused", (options, environment, message) => {
   const start = () => readConfig({ store: "memory", ...options }, environment);
   expect(start).toThrow(message);
@@ -39,6 +44,18 @@ test("variables that are there and empty say nothing", () => {
     dataDirectory: "./data",
     port: 5984,
   });
+});
+
+test.each([
+  [{ COUCHDB_NODE_TYPE_REPLICATION: "False" }, ["api_frontend"]],
+  [{ COUCHDB_NODE_TYPE_API_FRONTEND: "false" }, ["replication"]],
+  [
+    { COUCHDB_NODE_TYPE_REPLICATION: "TRUE", COUCHDB_NODE_TYPE_API_FRONTEND: "" },
+    ["api_frontend", "replication"],
+  ],
+])("a node with %j is %j", (environment, types) => {
+  const { nodeTypes } = readConfig({ store: "memory" }, environment);
+  expect([...nodeTypes]).toEqual(types);
 });
 
 test("a configuration file that is not UTF-8 is refused", async () => {

@@ -190,10 +190,10 @@ async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   return answer(await commands.startFrom(jobId, since, decider));
 }
 
-/** A number, a text, or a list as BigCouch gives them. */
+/** A number, a text that is not empty, or a list as BigCouch gives them. */
 function isSequence(value: unknown): boolean {
   if (typeof value === "number") return value >= 0;
-  return typeof value === "string" || Array.isArray(value);
+  return (typeof value === "string" && value !== "") || Array.isArray(value);
 }
 
 function answer(outcome: CommandOutcome): ApiResponse {

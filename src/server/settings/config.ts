@@ -107,6 +107,7 @@ const START_SETTINGS = {
   bindAddress: textSetting("chttpd", "bind_address", "127.0.0.1"),
   store: choiceSetting("tandem", "store", "lmdb", ["lmdb", "memory", "foundationdb"]),
   nodeName: textSetting("tandem", "node_name", undefined),
+  /** Any text: a CouchDB whose place a server takes may have another one than CouchDB draws. */
   serverUuid: textSetting("couchdb", "uuid", undefined),
   /** 0: what all supported clients speak. */
   apiVersion: integerSetting("foundationdb", "api_version", 0, { min: 0 }),
@@ -303,7 +304,7 @@ function withoutReplication(types: ReadonlySet<NodeType>): ReadonlySet<NodeType>
   return new Set([...types].filter((type) => type !== "replication"));
 }
 
-/** RFC 013: both types unless the option names some, or the environment says `false`. */
+/** RFC 013: both types unless the option names some, or the environment says `false`. A variable that is empty says nothing. */
 function nodeTypes(option: string | undefined, environment: Environment): ReadonlySet<NodeType> {
   const all: readonly NodeType[] = ["api_frontend", "replication"];
   if (option !== undefined) {
@@ -317,8 +318,10 @@ function nodeTypes(option: string | undefined, environment: Environment): Readon
   }
   return new Set(
     all.filter((type) => {
-      const text = environment[`COUCHDB_NODE_TYPE_${type.toUpperCase()}`];
-      return text?.toLowerCase() !== "false";
+      const name = `COUCHDB_NODE_TYPE_${type.toUpperCase()}`;
+      const text = environment[name]?.toLowerCase() || "true";
+      if (text === "true" || text === "false") return text === "true";
+      throw new ConfigError(`${name} = ${environment[name]}: expected true or false`);
     }),
   );
 }

@@ -10,7 +10,7 @@ import {
   parseAdminHash,
 } from "../passwords.ts";
 import type { Configuration, SettingDefault } from "./configuration.ts";
-import { SHARES_SECTION } from "./replicator-settings.ts";
+import { checkShares, SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, unusable } from "./settings.ts";
 
@@ -98,6 +98,7 @@ export class MaskedConfiguration implements NodeConfiguration {
     if (isHiddenSetting(section, key) && text === MASK) {
       throw new ConfigError(`[${section}] ${key} = ${MASK}: expected the secret itself`);
     }
+    if (section === SHARES_SECTION) checkShares(key, text);
     const stored = section === "admins" ? await this.#hashed(key, text) : text;
     const before = this.get(section, key) ?? "";
     this.#configuration.set(section, key, stored, options);

@@ -216,6 +216,19 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
   };
 }
 
+/** Throws a ConfigError for a text that a file may have, and that would count as other shares than it says. */
+export function checkShares(group: string, text: string): void {
+  const { read } = integerSetting(SHARES_SECTION, group, SHARES_DEFAULT, {
+    min: SHARES_MIN,
+    max: SHARES_MAX,
+  });
+  if (text === "") {
+    const expected = `an integer of ${SHARES_MIN} to ${SHARES_MAX}`;
+    throw unusable({ section: SHARES_SECTION, key: group }, '""', expected);
+  }
+  read(text);
+}
+
 /** As in CouchDB a number outside the limits counts as the nearer one, and a text that is no integer as the default. */
 function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
   const named = new Map<string, number>();
