@@ -1,6 +1,7 @@
 /** The work of `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { OperationalError } from "../base/index.ts";
 import {
   type BackupSummary,
   exportLmdbStore,
@@ -12,6 +13,7 @@ import {
 import { ConfigError, readStorePlace, VERSION } from "../server/index.ts";
 import type { BackupFlags, RestoreFlags } from "./backup-commands.ts";
 import { counted } from "./counted.ts";
+import { describeError } from "./describe-error.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 export async function backUp(
@@ -48,16 +50,23 @@ export async function restore(file: string, { dataDir, replace }: RestoreFlags):
   // A mistyped name leaves nothing behind.
   accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
-  const imported = new LmdbImport({
-    directory: resolve(dataDir),
-    keepAs: replace === true ? keepAs : undefined,
-  });
+  const imported = openImport(dataDir, replace === true ? keepAs : undefined);
   try {
     const summary = await readBackup(file, { rows: (rows) => imported.put(rows) });
     await imported.finish(summary.version);
     print(file, summary);
   } finally {
     await imported.close();
+  }
+}
+
+function openImport(dataDir: string, keepAs: string | undefined): LmdbImport {
+  try {
+    return new LmdbImport({ directory: resolve(dataDir), keepAs });
+  } catch (error) {
+    if (!(error instanceof OperationalError) || error.details.isReplaceable !== true) throw error;
+    const advice = "--replace puts the backup in its place and keeps its file beside";
+    throw new Error(`${describeError(error)}; ${advice}`, { cause: error });
   }
 }
 

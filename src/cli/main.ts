@@ -31,6 +31,14 @@ function integer(text: string): number {
   return Number(text);
 }
 
+/** An empty name would make the path of something else of it. The value of a setting may be empty. */
+function refuseEmptyArguments(command: Command): void {
+  for (const [index, argument] of command.registeredArguments.entries()) {
+    if (command.args[index] !== "" || argument.name() === "value") continue;
+    command.error(`error: argument '${argument.name()}' is empty: expected a value`);
+  }
+}
+
 /** Of one signal. More are a leak, which Node.js warns of. */
 const LISTENERS_MAX = 1_000;
 
@@ -107,6 +115,7 @@ program
 
 // A node goes on without whoever read what it said at its start.
 program.hook("preAction", (_, command) => {
+  refuseEmptyArguments(command);
   if (command.name() !== "serve") endWhenUnread();
 });
 

@@ -3,22 +3,21 @@ import { readFileSync } from "node:fs";
 import {
   type DocumentFailure,
   describeFailure,
-  type Endpoint,
+  isMissing,
   MemoryRunFailures,
   parseReplication,
   type ReplicationEnding,
   ReplicationInvalidError,
   type ReplicationLog,
-  type ReplicationRun,
   StopRequest,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
+import { describeError, exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
 import { leftBehind } from "./left-behind.ts";
 import { Progress } from "./progress.ts";
-import { openShellRun } from "./shell-run.ts";
+import { openShellRun, type ShellRun } from "./shell-run.ts";
 import { onStopSignal } from "./stop-signals.ts";
 
 const DRAW_INTERVAL_MS = 100;
@@ -53,21 +52,12 @@ export async function replicate(
   const stop = (): void => stopping.abort(new StopRequest());
   onStopSignal(stop);
   const failureLog = new MemoryRunFailures();
+  let opened: ShellRun | undefined;
   try {
     refuseWithoutAll(flags);
     const replication = parseReplication(bodyOf(source, target, flags));
-    const { run, source: copySource } = await openShellRun(
-      connections,
-      replication,
-      failureLog,
-      stopping.signal,
-    );
-    const ending = await showing(
-      run,
-      copySource,
-      { connections, failureLog, flags },
-      stopping.signal,
-    );
+    opened = await openShellRun(connections, replication, failureLog, stopping.signal);
+    const ending = await showing(opened, { connections, failureLog, flags }, stopping.signal);
     const { failures } = failureLog;
     report(ending, failures, flags.json === true);
     if (ending.kind === "stopped" && flags.json !== true) {
@@ -78,16 +68,27 @@ export async function replicate(
     if (flags.json === true) {
       process.stdout.write(`${JSON.stringify(describeFailure(error))}\n`);
       process.exitCode = exitCodeOf(error);
-    } else reportError(error);
+    } else reportError(isMissingTarget(error, opened) ? withTargetAdvice(error) : error);
   } finally {
     await connections.close();
   }
 }
 
+/** Whether the target alone is not there. */
+function isMissingTarget(error: unknown, opened: ShellRun | undefined): boolean {
+  if (opened === undefined || !isMissing(error)) return false;
+  const { source, target } = opened;
+  return source.shownUrl !== target.shownUrl && describeError(error).includes(target.shownUrl);
+}
+
+function withTargetAdvice(error: unknown): Error {
+  const sentence = `${describeError(error)}; --create-target makes the target first`;
+  return new Error(sentence, { cause: error });
+}
+
 /** Runs, and shows how far it is, unless one wants JSON. */
 async function showing(
-  run: ReplicationRun,
-  source: Endpoint,
+  { run, source }: ShellRun,
   {
     connections,
     failureLog,

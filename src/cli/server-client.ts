@@ -22,10 +22,16 @@ export async function workWithServer(
     const [answer, print] = await work(await openServer(undici, parseServer(url)));
     process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : printed(print, answer));
   } catch (error) {
-    reportError(error);
+    reportRefusal(error);
   } finally {
     await undici.close();
   }
+}
+
+/** What the server takes for a wrong request (400) is wrong use of the command that made it. */
+export function reportRefusal(error: unknown): void {
+  reportError(error);
+  if (error instanceof AnswerError && error.status === 400) process.exitCode = 2;
 }
 
 /** Asks with the credentials of the URL, or else of `sources`. */

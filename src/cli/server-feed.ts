@@ -3,8 +3,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { openUndiciFetch } from "../host/index.ts";
 import { type Fetch, readText } from "../http-client/index.ts";
-import { describeError, reportError } from "./describe-error.ts";
-import { type Asker, answerOf, askerOf, parseServer } from "./server-client.ts";
+import { describeError } from "./describe-error.ts";
+import { type Asker, answerOf, askerOf, parseServer, reportRefusal } from "./server-client.ts";
 import type { ServerFlags } from "./server-command.ts";
 import { onStopSignal } from "./stop-signals.ts";
 import { printable } from "./table.ts";
@@ -57,7 +57,7 @@ export async function followServer(
       await pause(RECONNECT_MS, undefined, { signal }).catch(() => {});
     }
   } catch (error) {
-    reportError(error);
+    reportRefusal(error);
   } finally {
     forgetSignals();
     await undici.close();

@@ -17,6 +17,7 @@ const SHELL_UUID = "0".repeat(32);
 export interface ShellRun {
   readonly run: ReplicationRun;
   readonly source: Endpoint;
+  readonly target: Endpoint;
 }
 
 /** Asks the source for the code of a filter, if the replication has one. */
@@ -38,10 +39,11 @@ export async function openShellRun(
   const source = connections.open(replication, "source");
   const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
   const filterCode = await readFilterCode(replication, () => source, limit, signal);
+  const target = connections.open(replication, "target");
   const run = new ReplicationRun({
     runtime,
     source,
-    target: connections.open(replication, "target"),
+    target,
     replication,
     ids: replicationId(context, replication, filterCode),
     mayWrite: async () => {},
@@ -49,5 +51,5 @@ export async function openShellRun(
     ownCheckpoint: NO_OWN_CHECKPOINT,
     copyLimits: config.copyLimits,
   });
-  return { run, source };
+  return { run, source, target };
 }

@@ -161,6 +161,10 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   }
   // A second one does not take the place of the first, nor of the store that is in use.
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
+  expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
+    code: 1,
+    text: expect.stringMatching(/has a store already; --replace puts the backup in its place/),
+  });
   expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
     code: 1,
     text: expect.stringContaining("a process has open"),

@@ -84,6 +84,22 @@ describe("what cannot be done is said in a sentence", () => {
     expect(ran.errors).toContain(sentence);
   });
 
+  test.each<[string[], number, string]>([
+    [["nodes", "drain", ""], 2, "argument 'name' is empty: expected a value"],
+    [["shares", "set", "", "5"], 2, "argument 'group' is empty"],
+    [["config", "unset", "log", ""], 2, "argument 'key' is empty"],
+    [["shares", "set", "group", "abc"], 2, "[replicator.shares] group = abc: expected an integer"],
+    [["jobs", "list", "--state", "foo"], 2, "Unknown state foo"],
+    [["nodes", "drain", "nope"], 1, "There is no node nope: names and ids are what"],
+    [["rules", "show", "nope"], 1, "There is no rule nope: names are what"],
+    [["rules", "delete", "nope"], 1, "There is no rule nope: names are what"],
+    [["budgets", "remove", "nope"], 1, "There is no budget nope: names are what"],
+  ])("%j ends with %i", async (flags, code, sentence) => {
+    const ran = await tandem(flags, environment);
+    expect(ran.errors).toContain(sentence);
+    expect(ran.code).toBe(code);
+  });
+
   test("a server that is not there", async () => {
     expect(await tandem(["nodes", "list", "--server", "http://127.0.0.1:1"])).toEqual({
       code: 1,

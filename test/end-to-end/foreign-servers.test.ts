@@ -44,7 +44,7 @@ function tandem(command: string): Promise<{ code: number; output: string; errors
 test("words of a server do not steer the terminal", async () => {
   answer = { status: 400, body: '{"error":"bad\\u001b[2J","reason":"no\\u009b31m"}' };
   expect(await tandem("jobs list")).toEqual({
-    code: 1,
+    code: 2,
     output: "",
     errors: "tandem: 400 bad\ufffd[2J: no\ufffd31m\n",
   });

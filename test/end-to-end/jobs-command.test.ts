@@ -119,8 +119,13 @@ test("a failure list that is empty says so", async () => {
 
 test.each([
   [["pause"], 2, "name one job by its id"],
-  [["pause", "_replicator/nobody"], 1, "404 not_found: missing"],
-  [["list", "--limit", "x"], 1, "query_parse_error"],
+  [["pause", ""], 2, "argument 'id' is empty: expected a value"],
+  [["start-from", FOLLOW, ""], 2, "argument 'sequence' is empty"],
+  [["pause", "_replicator/nobody"], 1, "There is no job _replicator/nobody: ids look like"],
+  [["show", "j4"], 1, "There is no job j4: ids look like DATABASE/DOCUMENT, or are what"],
+  [["list", "--limit", "x"], 2, "query_parse_error"],
+  [["list", "--sort", "foo"], 2, "sort"],
+  [["watch", "--error", "foo"], 2, "error"],
   [["retry", "--state"], 2, "argument missing"],
 ])("tandem jobs %j ends with %i: %s", async (flags, code, text) => {
   const ran = await tandem(...flags, ...(flags.includes("--state") ? [] : ["--server", server]));
@@ -152,7 +157,11 @@ test.each([
     "/_tandem/budgets/a.example",
     undefined,
     404,
-    { error: "not_found", reason: "missing" },
+    {
+      error: "not_found",
+      reason:
+        "There is no budget a.example: names are what /_tandem/budgets and `tandem budgets list` show",
+    },
   ],
   [
     "PUT",

@@ -53,6 +53,17 @@ test("a copy is verified, and what is missing afterwards is repaired", async () 
   expect(repaired).toMatchObject({ code: 0, text: expect.stringContaining("2 documents copied") });
 });
 
+test("who forgets to have the target made is told how", async () => {
+  const source = `${server.url}/films`;
+  const copied = await start("replicate", source, `${server.url}/none`).ended;
+  expect(copied.code).toBe(1);
+  expect(copied.text).toContain(
+    `could not open ${server.url}/none/; --create-target makes the target first`,
+  );
+  const nothing = await start("replicate", `${server.url}/none`, source).ended;
+  expect(nothing.text).toContain(`could not open ${server.url}/none/\n`);
+});
+
 test("a copy says how much it leaves out", async () => {
   const docs = [{ _id: "small" }, { _id: "large", text: "x".repeat(100) }, { _id: "gone" }];
   await load(

@@ -13,6 +13,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { noSuch } from "./no-such.ts";
 
 export interface BudgetRoutesParts {
   readonly budgets: Budgets;
@@ -36,7 +37,7 @@ export function budgetRoutes({ budgets }: BudgetRoutesParts): readonly Route[] {
 
 async function showBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
   const budget = await checked(() => budgets.get(parameter(call, "name")));
-  if (budget === undefined) throw missing();
+  if (budget === undefined) throw missing(call);
   return json(200, budgetView(budget));
 }
 
@@ -51,7 +52,7 @@ async function setBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
 
 async function removeBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
   const existed = await checked(() => budgets.set(parameter(call, "name"), undefined));
-  if (!existed) throw missing();
+  if (!existed) throw missing(call);
   return json(200, { ok: true });
 }
 
@@ -69,6 +70,7 @@ async function checked<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-function missing(): ProtocolError {
-  return new ProtocolError(404, "not_found", "missing");
+function missing(call: Call): ProtocolError {
+  const hint = "names are what /_tandem/budgets and `tandem budgets list` show";
+  return noSuch("budget", parameter(call, "name"), hint);
 }

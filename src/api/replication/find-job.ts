@@ -1,10 +1,10 @@
 /** The job that the `{id}` of a path names: a replication id, or `database/document` of a replication document. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
 import { type JobEntry, ownerOf, type Replicator } from "../../replicator/index.ts";
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
+import { noSuch } from "./no-such.ts";
 
 export interface FindJobParts {
   readonly kv: KeyValueStore;
@@ -33,5 +33,7 @@ export async function findJob(
     const found = await replicator.findDocument(uuid, segments.slice(place + 1).join("/"));
     if (found !== undefined) return found;
   }
-  throw new ProtocolError(404, "not_found", "missing");
+  const hint =
+    "ids look like DATABASE/DOCUMENT, or are what /_tandem/jobs and `tandem jobs list` show";
+  throw noSuch("job", id, hint);
 }

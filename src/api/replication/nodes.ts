@@ -4,7 +4,6 @@
  */
 
 import type { Clock, Runtime } from "../../base/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
 import {
   isoTime,
   MINUTE_MS,
@@ -16,6 +15,7 @@ import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { noSuch } from "./no-such.ts";
 
 export interface NodesParts {
   readonly runtime: Pick<Runtime, "clock">;
@@ -54,7 +54,10 @@ async function setDraining(
   const asked = parameter(call, "name");
   const name = asked === "_local" ? nodeName : asked;
   const { matchedCount, changedCount } = await replicator.nodes.setDraining(name, isDraining);
-  if (matchedCount === 0) throw new ProtocolError(404, "not_found", "missing");
+  if (matchedCount === 0) {
+    const hint = "names and ids are what /_tandem/nodes and `tandem nodes list` show, or _local";
+    throw noSuch("node", asked, hint);
+  }
   return json(200, { ok: true, matched: matchedCount, changed: changedCount });
 }
 

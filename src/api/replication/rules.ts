@@ -22,6 +22,7 @@ import { booleanParameter, integerParameter } from "../http/query.ts";
 import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { noSuch } from "./no-such.ts";
 
 /** Rules of a page, unless asked otherwise, and at most. */
 const LIMIT = { default: 100, max: 1000 };
@@ -58,7 +59,7 @@ async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
 
 async function showRule(rules: Rules, call: Call): Promise<ApiResponse> {
   const rule = await rules.get(parameter(call, "name"));
-  if (rule === undefined) throw missing();
+  if (rule === undefined) throw missing(call);
   return json(200, ruleView(rule));
 }
 
@@ -87,10 +88,10 @@ async function removeRule(
   const name = parameter(call, "name");
   if (isDryRun) {
     const plan = await rulePlans.ofRemoval(name);
-    if (plan === undefined) throw missing();
+    if (plan === undefined) throw missing(call);
     return planned(plan);
   }
-  if (!(await rules.remove(name, ownerOf(securitySubject(call.user))))) throw missing();
+  if (!(await rules.remove(name, ownerOf(securitySubject(call.user))))) throw missing(call);
   return json(200, { ok: true });
 }
 
@@ -180,6 +181,7 @@ function ruleView({ name, content, summary }: ShownRule) {
   };
 }
 
-function missing(): ProtocolError {
-  return new ProtocolError(404, "not_found", "missing");
+function missing(call: Call): ProtocolError {
+  const hint = "names are what /_tandem/rules and `tandem rules list` show";
+  return noSuch("rule", parameter(call, "name"), hint);
 }

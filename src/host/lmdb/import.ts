@@ -133,10 +133,11 @@ function putRow(database: LmdbDatabase, { key, value }: KeyValue): void {
 
 function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
   if (!existsSync(join(directory, DATA_FILE))) return;
-  const refuse = (reason: string): never => {
-    throw new KeyValueError("KV_UNAVAILABLE", { reason: `${directory} ${reason}`, directory });
+  const refuse = (reason: string, isReplaceable = false): never => {
+    const details = { reason: `${directory} ${reason}`, directory, isReplaceable };
+    throw new KeyValueError("KV_UNAVAILABLE", details);
   };
-  if (keepAs === undefined) refuse("has a store already");
+  if (keepAs === undefined) refuse("has a store already", true);
   if (isOpen(directory)) refuse("has a store that a process has open: stop it first");
 }
 
