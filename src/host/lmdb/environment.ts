@@ -9,6 +9,7 @@ import { saveFile, saveFolder } from "../system/files.ts";
 import { keyEncoder, valueEncoder } from "./encoding.ts";
 import { DATA_FILE, FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
 import { redoLostCommits } from "./redo.ts";
+import { faultOfFile } from "./whole-file.ts";
 
 /**
  * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
@@ -24,6 +25,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     makeDirectory(directory);
     const options = environmentOptions(directory, mapBytes);
     makeFile(directory, options);
+    checkFile(directory);
     const database = open<Uint8Array, Buffer>(options);
     // LMDB puts what is in its files on the disk, not that they are there.
     saveFolder(directory);
@@ -176,6 +178,17 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   } finally {
     for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
   }
+}
+
+/** Throws KV_UNAVAILABLE for a file with which LMDB would end the process, or that it would take for a new store. */
+function checkFile(directory: string): void {
+  const file = join(directory, DATA_FILE);
+  const fault = faultOfFile(file);
+  if (fault === undefined) return;
+  throw new KeyValueError("KV_UNAVAILABLE", {
+    reason: `${file} is no whole store (${fault}): restore a backup (docs/backup.md), or move the file away for a new store`,
+    directory,
+  });
 }
 
 /** Puts on the disk what the folders hold, from the outer to the inner one. */

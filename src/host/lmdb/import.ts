@@ -19,6 +19,7 @@ import {
   VERSION_KEY,
 } from "./layout.ts";
 import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
+import { faultOfFile } from "./whole-file.ts";
 
 /**
  * What the old store has committed since it was backed up has earlier versions than all that the new one will commit: who has read
@@ -141,8 +142,12 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
   if (isOpen(directory)) refuse("has a store that a process has open: stop it first");
 }
 
-/** Whether a process that lives has a slot for snapshots, which it takes with its first look and keeps. */
+/**
+ * Whether a process that lives has a slot for snapshots, which it takes with its first look and keeps. LMDB cannot be asked about a
+ * file that is not whole: it would end this process, as it ends every other that looks into it.
+ */
 function isOpen(directory: string): boolean {
+  if (faultOfFile(join(directory, DATA_FILE)) !== undefined) return false;
   const store = open({ ...environmentOptions(directory), readOnly: true });
   try {
     store.readerCheck();

@@ -94,7 +94,8 @@ class ImageCheck {
   async fault(image: Buffer, promises: Promises): Promise<string | undefined> {
     const directory = join(this.#directory, String(this.#count++));
     mkdirSync(directory);
-    writeFileSync(join(directory, "data.mdb"), image);
+    // Before it is whole and on the disk, the file has no name.
+    if (image.length > 0) writeFileSync(join(directory, "data.mdb"), image);
     const answer = await this.#read(directory);
     rmSync(directory, { recursive: true });
     if (answer === undefined) return "to open it ended the process";

@@ -1,0 +1,137 @@
+/** A file that LMDB would end the process for, or take for a new store, is refused in words; a healthy one never is. */
+import { closeSync, openSync, readFileSync, statSync, truncateSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  createSystemRuntime,
+  exportLmdbStore,
+  LmdbImport,
+  openLmdbEngine,
+} from "../../src/host/index.ts";
+import { openEnvironment } from "../../src/host/lmdb/environment.ts";
+import type { LmdbDatabase } from "../../src/host/lmdb/layout.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const PAGE_BYTES = 8_192;
+
+const DAMAGES: readonly {
+  readonly name: string;
+  readonly damage: (file: string) => void;
+  readonly fault: RegExp;
+}[] = [
+  { name: "an empty file", damage: (file) => truncateSync(file, 0), fault: /it is empty/ },
+  {
+    name: "a file of one byte",
+    damage: (file) => truncateSync(file, 1),
+    fault: /its first pages are damaged/,
+  },
+  {
+    name: "a file of less than one page",
+    damage: (file) => truncateSync(file, 5_000),
+    fault: /its first pages are damaged/,
+  },
+  {
+    name: "half a file",
+    damage: (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
+    fault: /\d+ of \d+ bytes are there/,
+  },
+  {
+    name: "a file without its last page",
+    damage: (file) => truncateSync(file, statSync(file).size - 1),
+    fault: /\d+ of \d+ bytes are there/,
+  },
+  {
+    name: "a file without its first page",
+    damage: (file) => zero(file, 0, PAGE_BYTES),
+    fault: /its first pages are damaged/,
+  },
+  {
+    name: "a file without its second page",
+    damage: (file) => zero(file, PAGE_BYTES, PAGE_BYTES),
+    fault: /its first pages are damaged/,
+  },
+  {
+    name: "a file without its first two pages",
+    damage: (file) => zero(file, 0, 2 * PAGE_BYTES),
+    fault: /its first pages are damaged/,
+  },
+];
+
+for (const { name, damage, fault } of DAMAGES) {
+  test(`${name} is refused: nothing is taken for a new store, and nothing is changed`, async () => {
+    await withDirectory(async (directory) => {
+      const file = join(directory, "data.mdb");
+      await fill(directory);
+      damage(file);
+      const before = readFileSync(file);
+      const refusal = {
+        code: "KV_UNAVAILABLE",
+        details: { directory, reason: expect.stringMatching(fault) },
+      };
+      const runtime = createSystemRuntime();
+      await expect(openLmdbEngine({ runtime, directory })).rejects.toMatchObject(refusal);
+      expect(() => exportLmdbStore(directory)).toThrow(expect.objectContaining(refusal));
+      expect(readFileSync(file).equals(before)).toBe(true);
+    });
+  });
+
+  test(`a store takes the place of ${name}`, async () => {
+    await withDirectory(async (directory) => {
+      await fill(directory);
+      damage(join(directory, "data.mdb"));
+      const imported = new LmdbImport({ directory, keepAs: "kept.mdb" });
+      await imported.finish(1);
+      await imported.close();
+      await openEnvironment(directory).close();
+    });
+  });
+}
+
+test("a file that ends before the pages that were never written is whole, and one byte less is not", async () => {
+  await withDirectory(async (directory) => {
+    const file = join(directory, "data.mdb");
+    const database = openEnvironment(directory);
+    putRows(database, "row", 20);
+    database.transactionSync(() => {
+      putRows(database, "passing", 40);
+      for (let number = 0; number < 40; number++) database.removeSync(keyOf("passing", number));
+      putRows(database, "last", 1);
+    });
+    await database.close();
+    expect(statSync(file).size).toBeLessThan(pageCountOf(file) * PAGE_BYTES);
+    const again = openEnvironment(directory);
+    expect(again.get(keyOf("row", 19))).toHaveLength(30_000);
+    await again.close();
+    truncateSync(file, statSync(file).size - 1);
+    expect(() => openEnvironment(directory)).toThrow("The store is unavailable");
+  });
+});
+
+async function fill(directory: string): Promise<void> {
+  const database = openEnvironment(directory);
+  putRows(database, "row", 40);
+  await database.close();
+}
+
+function putRows(database: LmdbDatabase, name: string, count: number): void {
+  for (let number = 0; number < count; number++) {
+    database.putSync(keyOf(name, number), Buffer.alloc(30_000, number));
+  }
+}
+
+function keyOf(name: string, number: number): Buffer {
+  return Buffer.from(`\x01${name}-${number}`);
+}
+
+/** As the later one of the two roots has it. */
+function pageCountOf(file: string): number {
+  const bytes = readFileSync(file);
+  const roots = [bytes, bytes.subarray(PAGE_BYTES)];
+  return Math.max(...roots.map((root) => Number(root.readBigUInt64LE(144)) + 1));
+}
+
+function zero(file: string, position: number, byteCount: number): void {
+  const descriptor = openSync(file, "r+");
+  writeSync(descriptor, Buffer.alloc(byteCount), 0, byteCount, position);
+  closeSync(descriptor);
+}
