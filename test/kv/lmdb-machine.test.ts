@@ -1,6 +1,13 @@
 /** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
@@ -152,14 +159,19 @@ test.skipIf(!canMountMemory)(
   },
 );
 
-test.skipIf(!canMountMemory)(
-  "a folder that cannot be written is refused with the reason",
-  async () => {
+test.skipIf(!canMountMemory).each([
+  { name: "with room", bytesLeft: 10_000_000 },
+  { name: "that is all but full", bytesLeft: 500_000 },
+])(
+  "a folder that cannot be written, on a disk $name, is refused with the reason",
+  async ({ bytesLeft }) => {
     await withMemoryDisk(12, async (directory) => {
       const store = join(directory, "store");
       const kv = await openStore(store);
       await kv.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
       await kv.close();
+      const { bavail, bsize } = statfsSync(directory);
+      writeFileSync(join(directory, "other"), Buffer.alloc(bavail * bsize - bytesLeft));
       execFileSync("mount", ["-o", "remount,ro", directory]);
       for (const folder of [store, join(directory, "new")]) {
         await expect(openStore(folder)).rejects.toMatchObject({

@@ -104,12 +104,17 @@ export const GIVEN_UP_REASON =
 export function reasonOf(error: unknown, directory: string): string {
   const message = error instanceof Error ? error.message : String(error);
   if (isGivenUp(error)) return GIVEN_UP_REASON;
-  const code = (error as { code?: unknown }).code;
+  if (isForbidden(error)) return `the folder cannot be written (${message})`;
   if (isDiskFull(error, directory)) return `the disk is full (${message})`;
-  if (code === 13 || code === 30 || /EACCES|EROFS|Permission denied|Read-only/.test(message)) {
-    return `the folder cannot be written (${message})`;
-  }
   return message;
+}
+
+/** Whether the system forbids to write there, as it does where a file system is mounted read-only. */
+function isForbidden(error: unknown): boolean {
+  const { code, message } = error as { readonly code?: unknown; readonly message?: string };
+  return (
+    code === 13 || code === 30 || /EACCES|EROFS|Permission denied|Read-only/.test(message ?? "")
+  );
 }
 
 /** With less than one group may take, whatever fails fails for want of room. */
@@ -117,7 +122,7 @@ const FULL_BYTES = 1_000_000;
 
 /** Whether something failed for want of room. */
 export function isDiskFull(error: unknown, directory: string): boolean {
-  if (isGivenUp(error)) return false;
+  if (isGivenUp(error) || isForbidden(error)) return false;
   const { code, message } = error as { readonly code?: unknown; readonly message?: string };
   if (code === 28 || /ENOSPC|No space left/.test(message ?? "")) return true;
   // LMDB calls a page that was written by half an error of input or output.
