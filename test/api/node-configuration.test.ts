@@ -1,3 +1,5 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { nodeConfigurationRoutes, type User } from "../../src/api/index.ts";
 import { matchesHash, parseAdminHash } from "../../src/server/passwords.ts";
@@ -6,6 +8,7 @@ import { Configuration } from "../../src/server/settings/configuration.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
 import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
 import { REPLICATOR_SETTINGS } from "../../src/server/settings/replicator-settings.ts";
+import { withDirectory } from "../support/with-directory.ts";
 import { ADMIN, type OpenApi, openApi } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
@@ -23,10 +26,11 @@ root = secret
 
 async function open(
   user: User = ADMIN,
+  localFile?: string,
 ): Promise<{ configuration: Configuration; openedApi: OpenApi }> {
   const configuration = new Configuration({
     given: [parseIni(GIVEN)],
-    localFile: undefined,
+    localFile,
     settings: REPLICATOR_SETTINGS,
   });
   const masked = new MaskedConfiguration(configuration, {
@@ -260,6 +264,23 @@ describe("the node's configuration", () => {
     await openedApi.ask(`PUT ${root}/a/b`, { body: '" 2 "' });
     expect(configuration.get("a", "b")).toBe("2");
   });
+
+  test("a value that cannot be saved is not in effect, and can be set again later", () =>
+    withDirectory(async (directory) => {
+      const folder = join(directory, "data");
+      const { openedApi, configuration } = await open(ADMIN, join(folder, "local.ini"));
+      writeFileSync(folder, "a file in the place of the folder");
+      const { status, json } = await openedApi.ask(`PUT ${root}/a/b`, { body: '"2"' });
+      expect({ status, json }).toMatchObject({
+        status: 503,
+        json: { error: "service_unavailable", reason: expect.stringContaining(folder) },
+      });
+      expect(configuration.get("a", "b")).toBeUndefined();
+      rmSync(folder);
+      expect(await openedApi.ask(`PUT ${root}/a/b`, { body: '"2"' })).toMatchObject({
+        status: 200,
+      });
+    }));
 
   test("an administrator's password is hashed, and never told", async () => {
     const { openedApi, configuration } = await open();

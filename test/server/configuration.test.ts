@@ -1,4 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -18,6 +27,7 @@ import {
   replicatorConfig,
 } from "../../src/server/settings/replicator-settings.ts";
 import { ineffectiveness } from "../../src/server/settings/settings-advice.ts";
+import { canMountMemory, memoryDisk, withMount } from "../support/mounts.ts";
 
 let folder: string;
 let localFile: string;
@@ -262,6 +272,30 @@ describe("the local file", () => {
     utimesSync(localFile, 1, 1);
     theirs.reloadIfChanged();
     expect(theirs.get("a", "mine")).toBe("2");
+  });
+
+  test("that cannot be written changes nothing, and is no fault of the setting", () => {
+    const configuration = open();
+    writeFileSync(join(folder, "data"), "a file in the place of the folder");
+    const notSaved = expect.objectContaining({
+      code: "CONFIG_NOT_SAVED",
+      details: { reason: expect.stringContaining(localFile) },
+    });
+    expect(() => configuration.set("a", "b", "1")).toThrow(notSaved);
+    expect(configuration.get("a", "b")).toBeUndefined();
+  });
+
+  test.skipIf(!canMountMemory)("that has no room leaves nothing behind", async () => {
+    await withMount(folder, memoryDisk(1), async (disk) => {
+      const configuration = open("", join(disk, "local.ini"));
+      configuration.set("a", "b", "1");
+      const { bavail, bsize } = statfsSync(disk);
+      writeFileSync(join(disk, "other"), Buffer.alloc(bavail * bsize));
+      const notSaved = expect.objectContaining({ code: "CONFIG_NOT_SAVED" });
+      expect(() => configuration.set("a", "b", "2".repeat(9_000))).toThrow(notSaved);
+      expect(readdirSync(disk).sort()).toEqual(["local.ini", "other"]);
+      expect(configuration.get("a", "b")).toBe("1");
+    });
   });
 
   test("with a line that is nothing changes nothing", () => {

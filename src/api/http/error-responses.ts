@@ -62,6 +62,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
     reason: "Document is missing attachment",
   },
   CONFIG_INVALID: { status: 400, error: "bad_request" },
+  CONFIG_NOT_SAVED: TRY_AGAIN,
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
   // CouchDB: 401 also to users with a name.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },

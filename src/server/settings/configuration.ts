@@ -6,9 +6,9 @@
  * (`liveSettings`). Code that must act on a change watches a section. The local file has secrets sealed.
  */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Seal } from "../../base/index.ts";
+import { OperationalError, type Seal } from "../../base/index.ts";
 import { isCurrentText, openText, sealText } from "../secrets/sealed-forms.ts";
 import { type IniSections, parseIni, withIniValue } from "./ini.ts";
 import { isSecretSetting } from "./secret-settings.ts";
@@ -90,7 +90,7 @@ export class Configuration implements SettingTexts {
 
   /**
    * In effect when it returns, and on the disk unless `persist` is false. Throws a ConfigError, and changes nothing, when the
-   * text cannot be what it is said to be.
+   * text cannot be what it is said to be, and an error with the code CONFIG_NOT_SAVED when the file cannot be written.
    */
   set(section: string, key: string, text: string, { persist = true } = {}): void {
     checkWritable(section, key, text);
@@ -197,17 +197,22 @@ export class Configuration implements SettingTexts {
   #write(section: string, key: string, text: string | undefined): void {
     const { localFile } = this.#parts;
     if (localFile === undefined) return;
-    this.reloadIfChanged();
+    const draft = `${localFile}.${randomUUID()}`;
     try {
+      this.reloadIfChanged();
       const before = this.#fileTime() === undefined ? "" : readFileSync(localFile, "utf8");
       const after = withIniValue(before, { section, key }, this.#stored(section, key, text));
       mkdirSync(dirname(localFile), { recursive: true });
-      const written = `${localFile}.${randomUUID()}`;
-      writeFileSync(written, after, { mode: 0o600 });
-      renameSync(written, localFile);
+      writeFileSync(draft, after, { mode: 0o600 });
+      renameSync(draft, localFile);
       this.#modifiedAtMs = this.#fileTime();
     } catch (error) {
-      throw new ConfigError(`${localFile}: ${(error as Error).message}`, { cause: error });
+      removeDraft(draft);
+      // Of what another process has written there.
+      if (error instanceof ConfigError) throw error;
+      const reason = `${localFile}: ${(error as Error).message}`;
+      if (!isSystemError(error)) throw new ConfigError(reason, { cause: error });
+      throw new OperationalError("CONFIG_NOT_SAVED", NOT_SAVED, { reason }, { cause: error });
     }
   }
 
@@ -229,6 +234,22 @@ export class Configuration implements SettingTexts {
   #announce(change: ConfigurationChange): void {
     for (const listener of this.#listeners.get(change.section) ?? []) listener(change);
     for (const listener of this.#listenersOfAll) listener(change);
+  }
+}
+
+const NOT_SAVED = "The setting could not be saved, and is as it was";
+
+/** A full disk, a folder that cannot be written: the setting is right, and can be saved later. */
+function isSystemError(error: unknown): boolean {
+  return typeof (error as NodeJS.ErrnoException).syscall === "string";
+}
+
+/** It holds settings, so it is not left behind; why it could not be put in place is told, not why it could not be removed. */
+function removeDraft(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch {
+    // The folder cannot be written: nothing was left there either.
   }
 }
 
