@@ -20,6 +20,8 @@ secret = abcdef
 [jwt_keys]
 hmac:_default = aGVsbG8=
 rsa:foo = -----BEGIN PUBLIC KEY-----
+[alerts]
+url = https://hooks.example/T0/B0/credential
 [admins]
 root = secret
 `;
@@ -218,6 +220,7 @@ describe("the node's configuration", () => {
     const { replicator, ...others } = json as Record<string, Record<string, string>>;
     expect(others).toEqual({
       admins: { root: "****" },
+      alerts: { url: "****" },
       chttpd: { port: "5984" },
       chttpd_auth: { secret: "****" },
       jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
@@ -255,7 +258,7 @@ describe("the node's configuration", () => {
     expect(found("replicator", "interval_sec")).toMatchObject({ value: null, default: "15" });
     expect(found("replicator", "request_timeout")).toMatchObject({ default: "infinity" });
     expect(found("chttpd", "port")).toMatchObject({ value: "5984", default: null, known: false });
-    expect(JSON.stringify(json)).not.toMatch(/abcdef|aGVsbG8=|"secret"}/);
+    expect(JSON.stringify(json)).not.toMatch(/abcdef|aGVsbG8=|credential|"secret"}/);
     expect(found("admins", "root")).toMatchObject({ value: "****" });
   });
 

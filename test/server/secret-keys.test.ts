@@ -147,6 +147,9 @@ test("the local configuration has secrets sealed, reads those that are not, and 
       new Configuration({ given: [], localFile, settings: [], seal: secrets.ring });
     open().set("chttpd_auth", "secret", "my secret");
     open().set("log", "level", "warn");
+    open().set("alerts", "url", "https://hooks.example/T0/B0/credential");
+    expect(readFileSync(localFile, "utf8")).toMatch(/url = sealed:[\w+/=]+\n/);
+    expect(open().get("alerts", "url")).toBe("https://hooks.example/T0/B0/credential");
     expect(readFileSync(localFile, "utf8")).toMatch(/secret = sealed:[\w+/=]+\n/);
     expect(open().get("chttpd_auth", "secret")).toBe("my secret");
     expect(open().renewSecrets()).toBe(0);

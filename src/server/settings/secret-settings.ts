@@ -9,6 +9,8 @@ export function isHiddenSetting(section: string, key: string): boolean {
 export function isSecretSetting(section: string, key: string): boolean {
   if (section === "admins") return false;
   if (section === "jwt_keys") return key.startsWith("hmac:");
+  // Who knows the URL of a receiver can often send to it: its path is all the credential there is.
+  if (section === "alerts" && key === "url") return true;
   // Of this one, whether there is a secret.
   return /(^|_)(secret|password)$/.test(key) && key !== "proxy_use_secret";
 }
