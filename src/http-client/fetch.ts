@@ -47,7 +47,13 @@ export class RequestFailedError extends OperationalError {
   override readonly name = "RequestFailedError";
 
   constructor(
-    details: { readonly method: string; readonly url: string; readonly cause: string },
+    details: {
+      readonly method: string;
+      readonly url: string;
+      readonly cause: string;
+      /** Through which it was sent, without credentials. */
+      readonly proxy?: string | undefined;
+    },
     options?: ErrorOptions,
   ) {
     super("HTTP_REQUEST_FAILED", "The request got no answer", details, options);

@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
 import { openUndiciFetch } from "../../src/host/index.ts";
 import { type Connection, readText } from "../../src/http-client/index.ts";
+import { closedPort } from "../support/closed-port.ts";
 
 const file = (name: string): string =>
   fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
@@ -179,6 +180,22 @@ test("a proxy that does not know us is a request that failed, without our passwo
     expect(error).toMatchObject({ code: "HTTP_REQUEST_FAILED" });
     expect(JSON.stringify(error.details)).not.toContain("wrong");
   }
+});
+
+test("a proxy that is away is named by the request that failed, without our password", async () => {
+  const port = await closedPort();
+  for (const scheme of ["http", "https"]) {
+    for (const proxyScheme of ["http", "socks5"]) {
+      const proxyUrl = `${proxyScheme}://user:s%40cret@127.0.0.1:${port}`;
+      const url = `${scheme}://127.0.0.1:1/x`;
+      await expect(get(url, { proxyUrl })).rejects.toMatchObject({
+        code: "HTTP_REQUEST_FAILED",
+        details: { url, proxy: `${proxyScheme}://127.0.0.1:${port}` },
+      });
+    }
+  }
+  const direct = await get(`http://127.0.0.1:${port}/x`, {}).catch((failure) => failure);
+  expect(direct.details).not.toHaveProperty("proxy");
 });
 
 /** RFC 1928 with RFC 1929: user `user`, password `secret`. */

@@ -127,7 +127,14 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   // An error of the body that we send is the sender's own and tells more.
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
-  return new RequestFailedError({ method, url: shownUrl, cause }, { cause: error });
+  const proxy = connection?.proxyUrl === undefined ? {} : { proxy: originOf(connection.proxyUrl) };
+  return new RequestFailedError({ method, url: shownUrl, cause, ...proxy }, { cause: error });
+}
+
+/** Also of URLs that have none for browsers, such as `socks5`. */
+function originOf(url: string): string {
+  const { protocol, host } = new URL(url);
+  return `${protocol}//${host}`;
 }
 
 /** The proxy agents wrap what happened to their connections. */

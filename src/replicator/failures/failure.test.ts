@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { RequestFailedError } from "../../http-client/index.ts";
 import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
 import { type FailureClass, NO_PLACE } from "../jobs/failing.ts";
-import { classifyFailure } from "./failure.ts";
+import { classifyFailure, describeFailure } from "./failure.ts";
 import { FailurePlaces } from "./failure-places.ts";
 
 const request = (cause: string) =>
@@ -32,6 +32,19 @@ test.each<[unknown, FailureClass]>([
   [new Error("what"), "other"],
 ])("%s is %s", (error, expected) => {
   expect(classifyFailure(error, NO_PLACE)).toBe(expected);
+});
+
+test.each([
+  [
+    "ECONNREFUSED",
+    "could not reach http://host/db through the proxy http://p:9: the connection was refused",
+  ],
+  ["ECONNRESET", "GET http://host/db through the proxy http://p:9: the connection was reset"],
+])("what fails with %s behind a proxy names the proxy", (cause, reason) => {
+  const details = { method: "GET", url: "http://host/db", cause, proxy: "http://p:9" };
+  const error = new RequestFailedError(details);
+  expect(describeFailure(error)).toEqual({ error: "http_request_failed", reason });
+  expect(classifyFailure(error, NO_PLACE)).toBe(classifyFailure(request(cause), NO_PLACE));
 });
 
 test("a failure has the place of the call that failed first, also as the cause of another", async () => {

@@ -46,10 +46,11 @@ function wordsOf(error: unknown): ReplicationFailure {
     const name = error.code === "HTTP_EGRESS_REFUSED" ? "egress_denied" : error.code;
     return { error: name, reason: typeof reason === "string" ? reason : error.message };
   }
-  const { method, url, cause } = error.details;
+  const { method, url, cause, proxy } = error.details;
   const { wasConnected, sentence } = networkError(cause);
   const isUnknownHost = cause === "ENOTFOUND" || cause === "EAI_AGAIN";
-  const asked = wasConnected ? `${method} ${url}` : `could not reach ${url}`;
+  const way = typeof proxy === "string" ? ` through the proxy ${proxy}` : "";
+  const asked = `${wasConnected ? method : "could not reach"} ${url}${way}`;
   return {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
     reason: `${asked}: ${sentence}`,
