@@ -338,6 +338,25 @@ test("command line and environment decide before what was set at run time", () =
   expect(readConfig({ ...options, port: 4 }, { TANDEM_PORT: "3" }).port).toBe(4);
 });
 
+test("a value that is wrong says where it stands", () => {
+  const configFile = join(folder, "given.ini");
+  const options = { configFile, dataDirectory: join(folder, "data") };
+  writeFileSync(configFile, "[replicator]\nmax_jobs = many\n");
+  expect(() => readConfig(options, {})).toThrow(
+    `[replicator] max_jobs = many: expected an integer of at least 0 (${configFile})`,
+  );
+  open().set("a", "b", "1");
+  writeFileSync(localFile, "[replicator]\nmax_jobs = few\n");
+  expect(() => readConfig(options, {})).toThrow(
+    `max_jobs = few: expected an integer of at least 0 (${localFile})`,
+  );
+  writeFileSync(configFile, "[log]\nlevel = info\n");
+  writeFileSync(localFile, "");
+  const environment = { TANDEM_LOG_LEVEL: "loud" };
+  expect(() => readConfig(options, environment)).toThrow(/level = loud: .* \(TANDEM_LOG_LEVEL\)$/);
+  expect(() => readConfig(options, { LOG_FORMAT: "odd" })).toThrow(/\(LOG_FORMAT\)$/);
+});
+
 test("which folder is served for browsers is not to be changed over HTTP", async () => {
   const configFile = join(folder, "tandem.ini");
   writeFileSync(configFile, "[tandem]\nutils_dir = \n");

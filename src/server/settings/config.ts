@@ -189,9 +189,11 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
   const environment = withoutEmpty(given);
   const { configFile, file, dataDirectory, store } = readPlaces(options, environment);
   const secrets = openKeys(environment, { file, configFile, dataDirectory, store });
+  const log = environmentLog(environment);
   const configuration = new Configuration({
     seal: secrets.ring,
-    given: [file, environmentAdmins(environment), environmentLog(environment)],
+    given: [file, environmentAdmins(environment), ...log.map(({ sections }) => sections)],
+    givenNames: [configFile, "COUCHDB_USER", ...log.map(({ variable }) => variable)],
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: SETTINGS,
   });

@@ -26,6 +26,8 @@ export type ConfigurationListener = (change: ConfigurationChange) => void;
 export interface ConfigurationParts {
   /** What is not changed at run time: files and environment, later ones before earlier ones. */
   readonly given: readonly IniSections[];
+  /** What each of `given` is called in messages, in the same order; undefined: it is not named. */
+  readonly givenNames?: readonly (string | undefined)[];
   /** Where changes are kept; undefined: nowhere. It need not be there yet. */
   readonly localFile: string | undefined;
   /** Settings whose texts are checked before they are taken. */
@@ -167,11 +169,20 @@ export class Configuration implements SettingTexts {
         values.set(name, new Map([...(values.get(name) ?? []), ...pairs]));
       }
     }
-    for (const { section, key, read } of this.#settings.values()) {
-      read(values.get(section)?.get(key));
+    for (const known of this.#settings.values()) {
+      checkText(known, values.get(known.section)?.get(known.key), () =>
+        this.#originOf(known, local[0]),
+      );
     }
     this.#modifiedAtMs = modifiedAtMs;
     return values;
+  }
+
+  /** Where the value stands that counts. */
+  #originOf({ section, key }: Setting<unknown>, local: IniSections | undefined) {
+    const { given, givenNames = [], localFile } = this.#parts;
+    const isThere = (sections?: IniSections): boolean => sections?.get(section)?.has(key) === true;
+    return isThere(local) ? localFile : givenNames[given.findLastIndex(isThere)];
   }
 
   #readLocal(localFile: string): IniSections {
@@ -234,6 +245,21 @@ export class Configuration implements SettingTexts {
   #announce(change: ConfigurationChange): void {
     for (const listener of this.#listeners.get(change.section) ?? []) listener(change);
     for (const listener of this.#listenersOfAll) listener(change);
+  }
+}
+
+/** Throws a ConfigError that also says where the text stands. */
+function checkText(
+  { read }: Setting<unknown>,
+  text: string | undefined,
+  originOf: () => string | undefined,
+): void {
+  try {
+    read(text);
+  } catch (error) {
+    const origin = originOf();
+    if (!(error instanceof ConfigError) || origin === undefined) throw error;
+    throw new ConfigError(`${error.message} (${origin})`, { cause: error });
   }
 }
 

@@ -43,11 +43,15 @@ export function logSettings(texts: SettingTexts): LogSettings {
 /** What the environment says: it counts more than a configuration file, and less than what was set while a node ran. */
 export function environmentLog(
   environment: Readonly<Record<string, string | undefined>>,
-): IniSections {
-  const level = environment.TANDEM_LOG_LEVEL;
-  const format = environment.TANDEM_LOG_FORMAT ?? environment.LOG_FORMAT;
-  const pairs = new Map<string, string>();
-  if (level !== undefined) pairs.set(LEVEL.key, level);
-  if (format !== undefined) pairs.set(FORMAT.key, format);
-  return new Map([["log", pairs]]);
+): readonly { readonly variable: string; readonly sections: IniSections }[] {
+  const format = environment.TANDEM_LOG_FORMAT === undefined ? "LOG_FORMAT" : "TANDEM_LOG_FORMAT";
+  return [
+    { variable: "TANDEM_LOG_LEVEL", key: LEVEL.key },
+    { variable: format, key: FORMAT.key },
+  ].flatMap(({ variable, key }) => {
+    const text = environment[variable];
+    return text === undefined
+      ? []
+      : [{ variable, sections: new Map([["log", new Map([[key, text]])]]) }];
+  });
 }
