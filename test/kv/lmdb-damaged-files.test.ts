@@ -65,7 +65,7 @@ for (const { name, damage, fault } of DAMAGES) {
       damage(file);
       const before = readFileSync(file);
       const refusal = {
-        code: "KV_UNAVAILABLE",
+        code: "KV_UNUSABLE",
         details: { directory, reason: expect.stringMatching(fault) },
       };
       const runtime = createSystemRuntime();
@@ -103,7 +103,7 @@ test("a file that ends before the pages that were never written is whole, and on
     expect(again.get(keyOf("row", 19))).toHaveLength(30_000);
     await again.close();
     truncateSync(file, statSync(file).size - 1);
-    expect(() => openEnvironment(directory)).toThrow("The store is unavailable");
+    expect(() => openEnvironment(directory)).toThrow("The store cannot be used");
   });
 });
 

@@ -185,12 +185,12 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   }
 }
 
-/** Throws KV_UNAVAILABLE for a file with which LMDB would end the process, or that it would take for a new store. */
+/** Throws KV_UNUSABLE for a file with which LMDB would end the process, or that it would take for a new store. */
 function checkFile(directory: string): void {
   const file = join(directory, DATA_FILE);
   const fault = faultOfFile(file);
   if (fault === undefined) return;
-  throw new KeyValueError("KV_UNAVAILABLE", {
+  throw new KeyValueError("KV_UNUSABLE", {
     reason: `${file} is no whole store (${fault}): restore a backup (docs/backup.md), or move the file away for a new store`,
     directory,
   });
