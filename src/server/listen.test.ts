@@ -4,7 +4,7 @@ import { listenFailure } from "./listen.ts";
 test.each([
   ["EACCES", "CONFIG_INVALID", "port 80 of ::1: this user may not listen on it"],
   ["EADDRINUSE", "SERVER_PORT_TAKEN", "another port with [ssl] port"],
-  ["EADDRNOTAVAIL", "CONFIG_INVALID", "bind address ::1: this machine does not have it"],
+  ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine does not have it"],
   ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: its name could not be looked up"],
   ["ENOTFOUND", "CONFIG_INVALID", "bind address ::1: no host has this name"],
 ])(

@@ -23,7 +23,7 @@ export interface Listening {
   close(): Promise<void>;
 }
 
-/** Rejects with a ConfigError when a file of `[ssl]`, the address or a port cannot be used, and with SERVER_PORT_TAKEN when a port is in use. */
+/** Rejects with a ConfigError when a file of `[ssl]`, the address or a port cannot be used; with a SERVER_… error when it may be at another time. */
 export async function listen(
   runtime: Runtime,
   { port, bindAddress, tls }: ServerConfig,
@@ -83,7 +83,7 @@ async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
 
 /**
  * Names what was asked for, and what would be right. What only another setting can help is a ConfigError; a program that has the port
- * may end, and a server of names may come back.
+ * may end, an address may come with the network, and a server of names may come back.
  */
 export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
   const { code } = error as NodeJS.ErrnoException;
@@ -97,7 +97,12 @@ export function listenFailure(error: unknown, { port, bindAddress, otherPort }: 
         `${numbered}: this user may not listen on it; choose another with ${otherPort}`,
       );
     case "EADDRNOTAVAIL":
-      return configError(`${address}: this machine does not have it; ${otherAddress}`);
+      return new OperationalError(
+        "SERVER_ADDRESS_MISSING",
+        `${address}: this machine does not have it; ${otherAddress}`,
+        {},
+        { cause: error },
+      );
     case "ENOTFOUND":
       return configError(`${address}: no host has this name; ${otherAddress}`);
     case "EADDRINUSE":
