@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { type Job, Jobs } from "../../src/jobs/index.ts";
 import { KeyValueStore, Subspace } from "../../src/kv/index.ts";
+import { stopWhollyByPolling } from "../support/stop-process.ts";
 
 const PROGRAM = fileURLToPath(new URL("../support/jobs-process.mjs", import.meta.url));
 const TYPE = "test";
@@ -108,7 +109,8 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const commit = (limits?: { timeoutMs: number }): Promise<void> =>
     kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
-    process.child.kill("SIGSTOP");
+    // One that still runs may begin a commit behind ours.
+    await stopWhollyByPolling(process.child);
     const hasCommitted = await commit({ timeoutMs: 300 }).then(
       () => true,
       () => false,
