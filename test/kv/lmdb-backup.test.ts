@@ -1,5 +1,5 @@
 /** The embedded store as rows, and a store of such rows. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -93,6 +93,9 @@ test("a store is read at one version while others write, and an equal one is mad
     const to = join(directory, "nested", "to");
     await importRows(rows, exported.version, { directory: to });
     expect(readdirSync(to)).toEqual(["data.mdb"]);
+    for (const made of [from, to]) {
+      expect(statSync(join(made, "data.mdb")).mode & 0o777).toBe(0o600);
+    }
     const restored = await openStore(to);
     expect(textOf(await allRows(restored))).toEqual(textOf(before));
     expect((await stampOf(kv)).compare(await stampOf(restored))).toBeLessThan(0);

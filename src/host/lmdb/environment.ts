@@ -1,6 +1,14 @@
 /** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
 import { randomUUID } from "node:crypto";
-import { copyFileSync, existsSync, linkSync, mkdirSync, rmSync, statfsSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  rmSync,
+  statfsSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
@@ -19,6 +27,9 @@ const MAP_BYTES = 2 ** 40;
 
 /** Slots for snapshots that are held at once, by all processes together. Fixed when the store is created; 64 bytes each. */
 const READER_COUNT_MAX = 4_096;
+
+/** Documents are not sealed: their owner alone reads them. */
+const FILE_MODE = 0o600;
 
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
   try {
@@ -62,6 +73,7 @@ export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
 export function openDraft(file: string): LmdbDatabase {
   const options = { ...environmentOptions(file), noSubdir: true, noSync: true };
   const database = open<Uint8Array, Buffer>(options);
+  chmodSync(file, FILE_MODE);
   checkFormat(database, file);
   return database;
 }
@@ -173,6 +185,7 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
     checkFormat(database, directory);
     // LMDB takes files for one another by their number, and this one is not closed at once.
     copyFileSync(draft, copy);
+    chmodSync(copy, FILE_MODE);
     // Nothing is read from the draft any more, and its files go below.
     database.close().catch(() => undefined);
     saveFile(copy, "r+");
