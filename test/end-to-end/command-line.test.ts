@@ -78,7 +78,7 @@ describe("what cannot be done is said in a sentence", () => {
       2,
       "FoundationDB's cluster file cannot be read at /none/fdb.cluster: give --cluster-file",
     ],
-  ])("what no restart helps ends with 2: serve %j ends with %i", async (flags, code, sentence) => {
+  ])("serve %j ends with %i: 2 where no restart helps", async (flags, code, sentence) => {
     const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {
       COUCHDB_USER: "adm",
       COUCHDB_PASSWORD: "pass",
