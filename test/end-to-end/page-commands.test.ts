@@ -57,7 +57,7 @@ const PAGES = [
   "docs/clusters.md",
   "docs/command-line.md",
   "docs/configuration.md",
-  "docs/security.md",
+  "docs/secrets.md",
 ];
 const ran = new Set<string>();
 
@@ -150,8 +150,8 @@ test("the commands of README about a move show what would become of a document, 
 });
 
 test("the commands about secrets end well", async () => {
-  expect(await shell.run(take("docs/security.md", "secrets rotate"))).not.toBe("");
-  const replaced = await shell.run(take("docs/security.md", "secrets replace"));
+  expect(await shell.run(take("docs/secrets.md", "secrets rotate"))).not.toBe("");
+  const replaced = await shell.run(take("docs/secrets.md", "secrets replace"));
   expect(replaced).toContain("0 jobs found");
 });
 
