@@ -27,9 +27,51 @@ test("a rule concerns the names that a pattern matches and none excepts", () => 
   expect(targetOf(all, "anything")).toBe("https://b.example/anything");
 });
 
-test("databases of the system are copied only where a pattern begins with an underscore", () => {
-  expect(targetOf({ ...USERS, databases: ["*"] }, "_users")).toBeUndefined();
-  expect(targetOf({ ...USERS, databases: ["_u*"] }, "_users")).toBe("https://b.example/_users");
+test.each([
+  "_users",
+  "_replicator",
+  "_global_changes",
+  "evil/_replicator",
+  "a/b/_users",
+  "evil/_replicator/",
+  "evil/_replicator/x",
+  "evil%2f_replicator",
+  "evil%252F_Replicator",
+  "evil/_replicator.couch",
+])("the system database %s is copied only if a pattern names it in full", (name) => {
+  for (const databases of [["*"], ["_*"], ["evil*", "a*"], ["*_users", "*_replicator"]]) {
+    const rule = { ...USERS, databases };
+    expect(targetOf(rule, name)).toBeUndefined();
+  }
+  const target = targetOf({ ...USERS, databases: [name] }, name);
+  const isName = !/[%.]/.test(name);
+  expect(target).toBe(
+    isName
+      ? `https://b.example/${encodeURIComponent(name)}`
+      : `${JSON.stringify(name)} is no name of a database: it would be the target`,
+  );
+});
+
+test.each([
+  [["*"], "{db}/_replicator", "joe", "joe/_replicator"],
+  [["joe"], "{db}/_users", "joe", "joe/_users"],
+  [["x*"], "{1}", "x_replicator", "_replicator"],
+  [["x*"], "https://b.example/{1}", "x_users", "_users"],
+  [["*-*"], "{1}/_{2}", "joe-replicator", "joe/_replicator"],
+  [["*-*"], "https://b.example/{1}%2F_{2}", "joe-users", "joe/_users"],
+  [["*"], "{db}_changes", "a/_global", "a/_global_changes"],
+  [["*", "joe/_users"], "{db}/_users", "joe", "joe/_users"],
+])("%j and %s make no system database of %s", (databases, target, name, made) => {
+  expect(targetOf({ ...USERS, databases, target }, name)).toBe(
+    `${JSON.stringify(made)} would be the target and is a system database: name it in full in \`databases\``,
+  );
+});
+
+test("names that only resemble those of system databases are copied", () => {
+  const all = { ...USERS, databases: ["*"] };
+  for (const name of ["users", "joe/replicator", "joe/_replicator2", "a_users", "joe/_notes"]) {
+    expect(targetOf(all, name)).toBe(`https://b.example/${encodeURIComponent(name)}`);
+  }
 });
 
 test("what stands for a star, and the name, are put into the target's name and encoded", () => {

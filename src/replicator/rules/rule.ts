@@ -2,6 +2,7 @@
  * What a rule asks for: a replication for each database of a server whose name matches. It is parsed from the members of its body; what
  * they have in common with a replication document is parsed as that is.
  */
+import { isSystemName, UntrustedName } from "../../databases/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
 import {
@@ -109,13 +110,18 @@ export type RuleMatch =
   | { readonly kind: "none" }
   | { readonly kind: "match"; readonly target: ExpandedTarget };
 
-/** Whether the rule copies the database, and where to. Names that begin with `_` need a pattern that does. */
+/**
+ * Whether the rule copies a database that the source lists, and where to. A system database has to be named in full by a pattern
+ * without `*`, both as the source and as the target.
+ */
 export function matchRule({ databases, except, target }: Rule, name: string): RuleMatch {
   if (except.some((pattern) => pattern.match(name) !== undefined)) return { kind: "none" };
   for (const pattern of databases) {
-    if (name.startsWith("_") && !pattern.text.startsWith("_")) continue;
+    if (isSystemName(name) && pattern.text !== name) continue;
     const captures = pattern.match(name);
-    if (captures !== undefined) return { kind: "match", target: target.expand(name, captures) };
+    if (captures === undefined) continue;
+    const spelledOut = pattern.captureCount === 0 ? [pattern.text] : [];
+    return { kind: "match", target: target.expand(new UntrustedName(name), captures, spelledOut) };
   }
   return { kind: "none" };
 }

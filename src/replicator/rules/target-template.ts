@@ -2,7 +2,7 @@
  * Where a rule copies each database to: an address whose last part, the name of the database, has placeholders. `{db}` stands for the
  * name of the source's database; `{1}`, `{2}` and so on for what the stars of its pattern stand for.
  */
-import { isDatabaseName } from "../../databases/index.ts";
+import type { UntrustedName } from "../../databases/index.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { Glob } from "./glob.ts";
 
@@ -52,14 +52,18 @@ export class TargetTemplate {
     return new Glob(this.#filled(() => "*"));
   }
 
-  expand(database: string, captures: readonly string[]): ExpandedTarget {
-    const name = this.#filled((capture) =>
-      capture === "db" ? database : (captures[capture - 1] ?? ""),
+  /** Returns the target of a database of the source. A system database is one only if it is among `spelledOut`. */
+  expand(
+    database: UntrustedName,
+    captures: readonly string[],
+    spelledOut: readonly string[],
+  ): ExpandedTarget {
+    const resolved = database.resolve(spelledOut, (text) =>
+      this.#filled((capture) => (capture === "db" ? text : (captures[capture - 1] ?? ""))),
     );
-    if (!isDatabaseName(name)) {
-      const reason = `${JSON.stringify(name)} is no name of a database: it would be the target`;
-      return { kind: "invalid", reason };
-    }
+    if (resolved.kind !== "name")
+      return { kind: "invalid", reason: REASONS[resolved.kind](resolved) };
+    const { name } = resolved;
     const { serverUrl } = this;
     return { kind: "target", url: serverUrl === undefined ? name : at(serverUrl, name) };
   }
@@ -91,6 +95,14 @@ function piecesOf(text: string, name: string): readonly Piece[] {
     return { capture };
   });
 }
+
+const REASONS = {
+  invalid: ({ text }: Refused) =>
+    `${JSON.stringify(text)} is no name of a database: it would be the target`,
+  system: ({ text }: Refused) =>
+    `${JSON.stringify(text)} would be the target and is a system database: name it in full in \`databases\``,
+} as const;
+type Refused = { readonly text: string };
 
 function invalid(text: string, wanted: string): ReplicationInvalidError {
   return new ReplicationInvalidError(

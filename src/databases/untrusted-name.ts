@@ -1,0 +1,64 @@
+/**
+ * Database names supplied by others: listed by a server, reported by its feed, or assembled from such names by a template.
+ *
+ * Documents of a system database become jobs and accounts, so a name that another server chose must never become one. The only
+ * way from an `UntrustedName` to a `DatabaseName` is `resolve`, which refuses system names that no operator spelled out.
+ */
+import { isDatabaseName } from "./names.ts";
+
+/** Databases that CouchDB or Tandem treats as its own, on their own and behind a prefix (`joe/_replicator`). */
+const SYSTEM_NAMES: ReadonlySet<string> = new Set([
+  "_dbs",
+  "_global_changes",
+  "_metadata",
+  "_nodes",
+  "_replicator",
+  "_users",
+]);
+/** Rounds of percent-decoding. Proxies and servers decode a path once each. */
+const DECODINGS_MAX = 5;
+
+/** Database name that may be created or written. */
+export type DatabaseName = string & { readonly [resolved]: true };
+declare const resolved: unique symbol;
+
+export type ResolvedName =
+  | { readonly kind: "name"; readonly name: DatabaseName }
+  | { readonly kind: "invalid" | "system"; readonly text: string };
+
+export class UntrustedName {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /**
+   * Returns the name that `assemble` makes of this one. System names are refused unless they are among `spelledOut`: names that an
+   * operator wrote in full.
+   */
+  resolve(spelledOut: readonly string[], assemble: (text: string) => string): ResolvedName {
+    const text = assemble(this.#text);
+    if (isSystemName(text) && !spelledOut.includes(text)) return { kind: "system", text };
+    return isDatabaseName(text)
+      ? { kind: "name", name: text as DatabaseName }
+      : { kind: "invalid", text };
+  }
+}
+
+/** Whether some server might treat the name as a system database: in any case, encoded, as a path segment, or with a file suffix. */
+export function isSystemName(name: string): boolean {
+  const segments = decoded(name).toLowerCase().split(/[/\\]/);
+  if (segments.find((segment) => segment !== "")?.startsWith("_") === true) return true;
+  return segments.some((segment) => SYSTEM_NAMES.has(segment.replace(/[^a-z0-9_$()+-].*$/s, "")));
+}
+
+function decoded(name: string): string {
+  let text = name;
+  for (let round = 0; round < DECODINGS_MAX && text.includes("%"); round++) {
+    text = text.replace(/%[0-7][0-9a-f]/gi, (encoded) =>
+      String.fromCharCode(Number.parseInt(encoded.slice(1), 16)),
+    );
+  }
+  return text.trim();
+}
