@@ -65,6 +65,7 @@ declare class URLSearchParams {
 
 declare class URL {
   constructor(url: string, base?: string);
+  static canParse(url: string): boolean;
   protocol: string;
   username: string;
   password: string;

@@ -4,7 +4,7 @@
 import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";
-import { refuseForeignPages } from "./access/foreign-pages.ts";
+import { refuseForeignPages, refuseForms } from "./access/foreign-pages.ts";
 import type { ApiParts } from "./api-parts.ts";
 import { changesRoutes } from "./changes/changes.ts";
 import { databaseUpdatesRoutes } from "./changes/database-updates.ts";
@@ -148,13 +148,14 @@ async function dispatch(
   sender: User | undefined,
 ): Promise<ApiResponse> {
   const segments = splitPath(request.path, parts.settings);
-  // Who has no business here does not even learn what there is.
+  refuseForeignPages(parts.cors, request);
+  // Authorize before routing, so that an unauthorized caller cannot probe for paths.
   const user = sender ?? (await parts.authenticate(request));
-  refuseForeignPages(parts.cors, request, user);
   const match = router.match(request.method, segments);
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw unknownPath(request.method, segments);
+  if (!match.route.acceptsForms) refuseForms(request);
   const bodies = bodyRules(parts, request);
   const turns = new Turns(parts.runtime.clock);
   const call = { request, requestId, user, parameters: match.parameters, bodies, turns };

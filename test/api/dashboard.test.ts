@@ -1,4 +1,4 @@
-/** `/_dashboard/`: the files of the dashboard, and that pages of others change nothing with a session. */
+/** `/_dashboard/`: the files of the dashboard. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "
 import { expect, onTestFinished, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import { StaticFolder } from "../../src/host/http/static-folder.ts";
-import { ADMIN, type OpenApi, openApi } from "./api.fixture.ts";
+import { ADMIN, openApi } from "./api.fixture.ts";
 
 const SCRIPT = "tell();".repeat(1_000);
 
@@ -63,44 +63,4 @@ test("what is not there is not found, and nothing can be put there", async () =>
     expect((await ask(`GET ${path}`)).status).toBe(404);
   }
   expect((await ask("POST /_dashboard/a", { body: {} })).status).toBe(405);
-});
-
-const SESSION: User = { ...ADMIN, name: "root", handler: "cookie" };
-const PASSWORD: User = { ...ADMIN, name: "root", handler: "default" };
-const PARTY: User = { name: null, roles: ["_admin"], isAdmin: true };
-
-async function changed({ ask }: OpenApi, headers: Readonly<Record<string, string>>) {
-  const { status } = await ask("PUT /films", { headers });
-  return status === 201;
-}
-
-test.each([
-  ["a page of another site", { Origin: "https://evil.example" }, false],
-  ["a page that hides its origin", { Origin: "null" }, false],
-  ["another port", { Origin: "http://127.0.0.1:8080", Host: "127.0.0.1:5984" }, false],
-  ["a browser that says so itself", { "Sec-Fetch-Site": "cross-site" }, false],
-  ["a neighbour of the site", { "Sec-Fetch-Site": "same-site" }, false],
-  ["the dashboard", { Origin: "http://127.0.0.1:5984", Host: "127.0.0.1:5984" }, true],
-  [
-    "the dashboard behind a proxy",
-    { Origin: "https://a.example", Host: "10.0.0.1:5984", "Sec-Fetch-Site": "same-origin" },
-    true,
-  ],
-  [
-    "the dashboard behind a proxy that names itself",
-    { Origin: "https://a.example", Host: "10.0.0.1", "X-Forwarded-Host": "a.example" },
-    true,
-  ],
-  ["a program", {}, true],
-])("%s changes something with a session: %o, %s", async (_, headers, expected) => {
-  for (const user of [SESSION, PARTY]) {
-    expect(await changed(await openDashboard(user), headers)).toBe(expected);
-  }
-});
-
-test("who sends a password means it, and everybody may read", async () => {
-  const foreign = { Origin: "https://evil.example" };
-  expect(await changed(await openDashboard(PASSWORD), foreign)).toBe(true);
-  const { ask } = await openDashboard(SESSION);
-  expect((await ask("GET /_all_dbs", { headers: foreign })).status).toBe(200);
 });

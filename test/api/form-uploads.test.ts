@@ -102,7 +102,9 @@ describe("a form", () => {
         name: "does not come from a foreign page",
         ask: "POST /films/a",
         headers: { Referer: "http://evil.example/" },
-        ...refusal(400, "bad_request", "Referer header must match host."),
+        status: 403,
+        has: { error: "forbidden" },
+        differs: "Ours refuses every change that a foreign page requests, whatever its form",
       },
       {
         name: "is a form",

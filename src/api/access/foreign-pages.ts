@@ -1,36 +1,59 @@
 /**
- * Against forged requests: a page of another site can make a browser send a request with the session of its user. Such a request may
- * change nothing, unless CORS lets the site in.
+ * Protection against forged cross-site requests. A page of another site can make a browser send requests with everything that the
+ * browser adds by itself: cookies, a Basic password, a client certificate, or just its place in the network. Such a request may change
+ * something only if CORS lets the site use credentials.
  */
-import { ProtocolError } from "../../protocol/index.ts";
-import { acceptsOrigin, type CorsOf } from "../http/cors.ts";
-import type { ApiRequest, User } from "../http/exchange.ts";
+import { ProtocolError, parseMediaType } from "../../protocol/index.ts";
+import { acceptsChange, type CorsOf } from "../http/cors.ts";
+import type { ApiRequest } from "../http/exchange.ts";
 
-const READING = new Set(["GET", "HEAD", "OPTIONS"]);
+const READING: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
+
+/** Content types that a page may send to another site without a CORS preflight. */
+const FORM_TYPES: ReadonlySet<string> = new Set([
+  "application/x-www-form-urlencoded",
+  "multipart/form-data",
+  "text/plain",
+]);
 
 /**
- * Throws a ProtocolError 403 for a change that a page of another origin asks for with a session, or on a server where everybody is an
- * administrator. Clients that are no browsers say no origin, and send their credentials on purpose.
+ * Throws a ProtocolError 403 for a change requested by a page of another origin, whoever the user is. Clients that are not browsers
+ * send neither `Sec-Fetch-Site` nor `Origin`.
  */
-export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest, user: User): void {
-  if (READING.has(request.method)) return;
-  const isAmbient = user.handler === "cookie" || (user.handler === undefined && user.isAdmin);
-  if (!isAmbient || !isForeign(request) || acceptsOrigin(corsOf, request)) return;
-  const reason = "A page of another site may not change anything here with your session.";
+export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
+  if (READING.has(request.method) || !isForeign(request)) return;
+  if (acceptsChange(corsOf, request)) return;
+  const reason =
+    "A page of another site may not change anything here, unless [cors] lists its origin with credentials = true.";
   throw new ProtocolError(403, "forbidden", reason);
 }
 
-/** Newer browsers say it themselves, which also holds behind a proxy that changes the host. */
+/**
+ * Throws a ProtocolError 415 for a POST with the content type of a form, which CouchDB refuses as well. It stops forged requests of
+ * browsers that are too old to send `Origin`.
+ */
+export function refuseForms({ method, headers }: ApiRequest): void {
+  if (method !== "POST" || headers.get("content-length") === "0") return;
+  const header = headers.get("content-type");
+  if (header === undefined || !FORM_TYPES.has(parseMediaType(header).type)) return;
+  throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
+}
+
+/** `Sec-Fetch-Site` comes first: it is also right behind a proxy that changes the host. */
 function isForeign({ headers }: ApiRequest): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";
-  const origin = headers.get("origin");
-  if (origin === undefined) return false;
-  const hosts = [headers.get("host"), headers.get("x-forwarded-host")];
-  return !hosts.some((host) => host !== undefined && hostOf(origin) === host.toLowerCase());
+  const page = headers.get("origin") ?? headers.get("referer");
+  if (page === undefined) return false;
+  // Proxies in a row append theirs; the client's own comes first.
+  const forwarded = headers.get("x-forwarded-host")?.split(",")[0]?.trim();
+  return ![headers.get("host"), forwarded].some((host) => host && isPageOf(page, host));
 }
 
-/** With a port that is not the scheme's; undefined for an origin that is none. */
-function hostOf(origin: string): string | undefined {
-  return /^https?:\/\/([^/]+)$/.exec(origin.toLowerCase())?.[1];
+/** Whether the URL or origin of a page has the given host and port. */
+function isPageOf(page: string, host: string): boolean {
+  const scheme = /^https?:\/\//i.exec(page)?.[0];
+  if (scheme === undefined || !URL.canParse(page) || !URL.canParse(scheme + host)) return false;
+  // A host with more than a name and a port in it is no host of ours.
+  return !/[@/\\?#]/.test(host) && new URL(page).host === new URL(scheme + host).host;
 }

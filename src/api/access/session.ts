@@ -33,7 +33,7 @@ const FORM_BYTES_MAX = 65_536;
 export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
   return [
     defineRoute("GET", "/_session", (call) => showSession(authority, call)),
-    defineRoute("POST", "/_session", (call) => logIn(authority, call)),
+    defineRoute("POST", "/_session", (call) => logIn(authority, call), { acceptsForms: true }),
     defineRoute("DELETE", "/_session", (call) => logOut(authority, call)),
   ];
 }

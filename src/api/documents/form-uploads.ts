@@ -27,7 +27,7 @@ const FIELD_BYTES_MAX = 8 * 1024 * 1024;
 
 export function formUploadRoutes(parts: DatabaseParts): Route[] {
   return ["/{database}/{id}", "/{database}/_design/{name}"].map((path) =>
-    defineRoute("POST", path, (call) => upload(parts, call)),
+    defineRoute("POST", path, (call) => upload(parts, call), { acceptsForms: true }),
   );
 }
 

@@ -104,9 +104,10 @@ export function corsHeaders(corsOf: CorsOf, request: ApiRequest, headers: Header
   };
 }
 
-/** Whether the request comes from a page that may read the answer. */
-export function acceptsOrigin(corsOf: CorsOf, request: ApiRequest): boolean {
-  return acceptedOrigin(corsOf, request) !== undefined;
+/** Whether the request comes from a page that may send it with the user's credentials. */
+export function acceptsChange(corsOf: CorsOf, request: ApiRequest): boolean {
+  const settings = acceptedOrigin(corsOf, request)?.settings;
+  return settings?.credentials === true && settings.methods.includes(request.method);
 }
 
 function acceptedOrigin(

@@ -16,6 +16,8 @@ export interface Route {
   readonly path: string;
   readonly handle: Handler;
   readonly access: Access;
+  /** Whether a POST may have the content type of an HTML form. */
+  readonly acceptsForms: boolean;
 }
 
 /** Who may come in: anybody, or whom the path lets in (`authorize`). */
@@ -26,11 +28,14 @@ export function defineRoute(
   methods: string | readonly string[],
   path: string,
   handle: Handler,
-  { access = "by-path" }: { readonly access?: Access } = {},
+  {
+    access = "by-path",
+    acceptsForms = false,
+  }: { readonly access?: Access; readonly acceptsForms?: boolean } = {},
 ): Route {
   const named = typeof methods === "string" ? [methods] : methods;
   const all = named.includes("GET") ? [...named, "HEAD"] : named;
-  return { methods: [...new Set(all)], path, handle, access };
+  return { methods: [...new Set(all)], path, handle, access, acceptsForms };
 }
 
 export type Match =

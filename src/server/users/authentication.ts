@@ -11,6 +11,7 @@ import type { AuthenticationSettings } from "../settings/authentication-settings
 import type { Configuration } from "../settings/configuration.ts";
 import { tokenUser } from "./json-web-token.ts";
 import type { LoginLockout } from "./login-lockout.ts";
+import { asksLoopbackHost } from "./loopback-host.ts";
 import type { SessionCookies } from "./session-cookies.ts";
 import type { KnownUser, UserDirectory } from "./user-directory.ts";
 
@@ -51,6 +52,7 @@ export class Authentication {
 
   /** Throws a ProtocolError for credentials that are wrong, and for none where some are needed. */
   async authenticate(request: ApiRequest): Promise<User> {
+    if (this.#isParty() && !asksLoopbackHost(request)) throw strangeHost();
     for (const handler of this.handlers) {
       const user = await this.#ask(handler, request);
       if (user === undefined) continue;
@@ -177,6 +179,12 @@ export class Authentication {
     const { name, roles } = await tokenUser(token, keys, settings, new Date(clock.nowMs()));
     return userOf(name, roles);
   }
+}
+
+function strangeHost(): ProtocolError {
+  const reason =
+    "Without an administrator this server answers only to localhost, 127.0.0.1 and [::1] in the Host header. Ask for one of these, or create an administrator.";
+  return new ProtocolError(403, "forbidden", reason);
 }
 
 function userOf(name: string, roles: readonly string[]): User {

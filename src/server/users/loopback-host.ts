@@ -1,0 +1,27 @@
+/** Defence against DNS rebinding: a page of `evil.example` whose name suddenly resolves to this machine still sends its own name. */
+import { BlockList } from "node:net";
+import type { ApiRequest } from "../../api/index.ts";
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
+LOOPBACK.addAddress("::1", "ipv6");
+LOOPBACK.addSubnet("::ffff:127.0.0.0", 104, "ipv6");
+
+/**
+ * Whether the request names this machine by a loopback address or `localhost`, also to a proxy in front. HTTP/1.0 clients, which are
+ * not browsers, may name no host.
+ */
+export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): boolean {
+  const hosts = [headers.get("host"), headers.get("x-forwarded-host")].flatMap(
+    (value) => value?.split(",") ?? [],
+  );
+  return hosts.every((host) => isLoopbackHost(host.trim()));
+}
+
+/** `host` is a name or an address, with or without a port. */
+export function isLoopbackHost(host: string): boolean {
+  if (!/^(\[[^\]]*\]|[\w.-]+)(:\d+)?$/.test(host) || !URL.canParse(`http://${host}`)) return false;
+  const { hostname } = new URL(`http://${host}`);
+  if (hostname.startsWith("[")) return LOOPBACK.check(hostname.slice(1, -1), "ipv6");
+  return LOOPBACK.check(hostname, "ipv4") || /^(.+\.)?localhost\.?$/.test(hostname);
+}
