@@ -3,6 +3,7 @@
  * the array when it is complete, and keeps the text around the array for the end.
  */
 import { byteText, concatBytes, Utf8Writer, utf8Decode } from "./bytes.ts";
+import { JsonLimitError } from "./json-scan.ts";
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -19,7 +20,7 @@ const SPACES_MAX = 64;
 /** The depth of what is in an array that is a member of the outermost object. */
 const ELEMENT_DEPTH = 2;
 
-/** The text around the elements is short. */
+/** Longest text around the elements. */
 const REST_BYTES_MAX = 1_048_576;
 /** An element that is cut, and the rest, are mostly shorter. */
 const HELD_BYTES_EXPECTED = 512;
@@ -53,7 +54,7 @@ export class JsonElements {
 
   /**
    * Takes the next piece. Answers the elements that are whole now, as the text of an array; undefined when there are none. Whether
-   * they are JSON is for the caller to find out. Throws a SyntaxError when an element, or the rest, is too long.
+   * they are JSON is for the caller to find out. Throws a JsonLimitError when an element, or the rest, is too long.
    */
   push(piece: Uint8Array): Uint8Array | undefined {
     const whole: Uint8Array[] = [];
@@ -117,14 +118,16 @@ export class JsonElements {
   #hold(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     this.#open.bytes(bytes);
-    if (this.#open.length > this.#elementBytesMax) throw tooLong("An element of the JSON array");
+    if (this.#open.length > this.#elementBytesMax) {
+      throw new JsonLimitError("bytes", this.#elementBytesMax);
+    }
   }
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     // Line breaks are signs of life, and may be many; in a string there are none.
     this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
-    if (this.#rest.length > REST_BYTES_MAX) throw tooLong("What stands around the JSON array");
+    if (this.#rest.length > REST_BYTES_MAX) throw new JsonLimitError("bytes", REST_BYTES_MAX);
   }
 }
 
@@ -133,8 +136,4 @@ const BRACKETS = [Uint8Array.of(OPEN_BRACKET), Uint8Array.of(CLOSE_BRACKET)] as 
 function arrayOf(pieces: readonly Uint8Array[]): Uint8Array | undefined {
   if (pieces.every((piece) => piece.every((byte) => byte <= SPACE))) return undefined;
   return concatBytes([BRACKETS[0], ...pieces, BRACKETS[1]]);
-}
-
-function tooLong(what: string): SyntaxError {
-  return new SyntaxError(`${what} is too long`);
 }

@@ -26,6 +26,8 @@ export interface ScanOptions {
   readonly nestingMax: number;
   /** How many values there may be, at whatever depth. */
   readonly valueCountMax: number;
+  /** Values that may have rows, which take memory. Absent: any number. */
+  readonly rowCountMax?: number;
   /** Whether what only `JSON.parse` takes is an error: an escape that is half of a character, and a number that no double holds. */
   readonly isPortable: boolean;
   /** Whether a scan that stops on its way does so between values only, however long a string is. */
@@ -44,17 +46,19 @@ export const UNLIMITED: ScanOptions = {
 /** A text that may well be JSON, and asks for more than its reader gives. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
-  readonly limit: "nesting" | "values";
+  readonly limit: keyof typeof LIMITS;
 
   constructor(limit: JsonLimitError["limit"], max: number) {
-    super(
-      limit === "nesting"
-        ? `The JSON is nested more than ${max} deep`
-        : `The JSON has more than ${max} values`,
-    );
+    super(LIMITS[limit](max));
     this.limit = limit;
   }
 }
+
+const LIMITS = {
+  nesting: (max: number) => `The JSON is nested more than ${max} deep`,
+  values: (max: number) => `The JSON has more than ${max} values`,
+  bytes: (max: number) => `A value of the JSON has more than ${max} bytes`,
+};
 
 /** A whole text that was looked through. */
 export interface ScannedJson {
@@ -147,10 +151,11 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
  */
 export function scanUntil(
   bytes: Uint8Array,
-  { depthMax, findsRepeats, nestingMax, valueCountMax, isPortable, keepsStrings }: ScanOptions,
+  options: ScanOptions,
   stopAt: number,
   pause?: ScanPause,
 ): ScannedJson | ScanPause {
+  const { depthMax, findsRepeats, nestingMax, valueCountMax, isPortable, keepsStrings } = options;
   const stringStopAt = keepsStrings === true ? Number.POSITIVE_INFINITY : stopAt;
   // All of it in one function and its own variables: nothing else is done so often.
   let rows = pause?.rows ?? new Int32Array(ROW_LENGTH * roomAtFirst(bytes.length));
@@ -185,7 +190,12 @@ export function scanUntil(
       if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
         rowsEnd += ROW_LENGTH;
-        if (rowsEnd > rows.length) rows = withRoom(rows, at, bytes.length, depth > depthMax);
+        if (rowsEnd > rows.length) {
+          const { rowCountMax = Number.POSITIVE_INFINITY } = options;
+          if (rowsEnd > rowCountMax * ROW_LENGTH) throw new JsonLimitError("values", rowCountMax);
+          const rowsMax = Math.min(bytes.length, rowCountMax);
+          rows = withRoom(rows, at / bytes.length, rowsMax, depth > depthMax);
+        }
       }
       if (isMember) {
         if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
@@ -462,22 +472,21 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 }
 
 /**
- * Of rows that are full at `at`, a copy with room for those of the whole text, if it goes on as it began. Copies of copies would take long,
- * and most of their memory would stay empty. Those that are kept `briefly` say nothing of the rest of the text.
+ * A copy of full rows with room for those of the whole text, if it continues as it began: `share` of it is scanned. Growing
+ * step by step would copy more, and leave most of the memory empty. Rows that are kept only until their object ends say
+ * nothing about the rest of the text.
  */
 function withRoom(
   rows: Int32Array,
-  at: number,
-  byteCount: number,
+  share: number,
+  rowsMax: number,
   briefly: boolean,
 ): Int32Array<ArrayBuffer> {
   const count = rows.length / ROW_LENGTH;
-  const expected = briefly
-    ? Math.ceil(count * BRIEF_GROWTH)
-    : Math.ceil(((count * byteCount) / Math.max(1, at)) * GROWTH_SLACK);
+  const expected = Math.ceil(count * (briefly ? BRIEF_GROWTH : GROWTH_SLACK / share));
   // No value is shorter than a byte.
-  const room = Math.max(Math.ceil(count * GROWTH_MIN), Math.min(expected, byteCount)) + 1;
-  const grown = new Int32Array(room * ROW_LENGTH);
+  const room = Math.max(Math.ceil(count * GROWTH_MIN), Math.min(expected, rowsMax)) + 1;
+  const grown = new Int32Array(Math.min(room, rowsMax + 1) * ROW_LENGTH);
   grown.set(rows);
   return grown;
 }

@@ -166,6 +166,11 @@ export class JsonValue {
     return this.isObject ? this.#innerCount() : 0;
   }
 
+  /** Number of elements, or `undefined` for any value other than an array. */
+  get elementCount(): number | undefined {
+    return this.isArray ? this.#innerCount() : undefined;
+  }
+
   /** In order. Throws a SyntaxError when it is no array. */
   elements(): JsonValue[] {
     if (!this.isArray) throw new SyntaxError("The JSON text is not an array");

@@ -117,36 +117,46 @@ export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
-/** The whole body; undefined when it has more than `byteCountMax` bytes, of which the rest is not read. */
+/** The whole body, or `undefined` if it has more than `byteCountMax` bytes, of which the rest is not read. */
 export async function readBytes(
   { body }: Pick<FetchResponse, "body">,
   byteCountMax: number,
 ): Promise<Uint8Array | undefined> {
-  const { chunks, isWhole } = await readChunks(body, byteCountMax);
-  return isWhole ? concatBytes(chunks) : undefined;
+  const { bytes, isWhole } = await readChunks(body, byteCountMax);
+  return isWhole ? bytes : undefined;
 }
 
-/** Of a text that is short: an error, a grant. */
+/** The first `byteCountMax` bytes of the body, of which the rest is not read. */
+export async function readBeginning(
+  { body }: Pick<FetchResponse, "body">,
+  byteCountMax: number,
+): Promise<Uint8Array> {
+  return (await readChunks(body, byteCountMax)).bytes;
+}
+
+/** Length of a short text, such as an error or a token. */
 const TEXT_BYTES_MAX = 1_048_576;
 
-/** The body as text, for people or as JSON that is short: a mebibyte of it at most. What is no UTF-8 stands there as U+FFFD. */
-export async function readText({ body }: Pick<FetchResponse, "body">): Promise<string> {
-  return decoder.decode(concatBytes((await readChunks(body, TEXT_BYTES_MAX)).chunks));
+/** The beginning of the body as text, up to a mebibyte. Invalid UTF-8 becomes U+FFFD. */
+export async function readText(response: Pick<FetchResponse, "body">): Promise<string> {
+  return decoder.decode(await readBeginning(response, TEXT_BYTES_MAX));
 }
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** Pieces up to the one that would be too much. */
 async function readChunks(
   body: AsyncIterable<Uint8Array>,
   byteCountMax: number,
-): Promise<{ readonly chunks: readonly Uint8Array[]; readonly isWhole: boolean }> {
+): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
   const chunks: Uint8Array[] = [];
-  let byteCount = 0;
+  let left = byteCountMax;
   for await (const chunk of body) {
-    byteCount += chunk.length;
-    if (byteCount > byteCountMax) return { chunks, isWhole: false };
+    if (chunk.length > left) {
+      chunks.push(chunk.subarray(0, left));
+      return { bytes: concatBytes(chunks), isWhole: false };
+    }
     chunks.push(chunk);
+    left -= chunk.length;
   }
-  return { chunks, isWhole: true };
+  return { bytes: concatBytes(chunks), isWhole: true };
 }

@@ -1,7 +1,13 @@
 /** The HTTP client: the port `Fetch`, and its decorators for retries, redirects, rate limits, budgets and sessions. */
 export type { Connection, TlsSettings } from "./connection.ts";
 export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
-export { EgressRefusedError, RequestFailedError, readBytes, readText } from "./fetch.ts";
+export {
+  EgressRefusedError,
+  RequestFailedError,
+  readBeginning,
+  readBytes,
+  readText,
+} from "./fetch.ts";
 export type { IamCredentials } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export { SessionLogin } from "./session-login.ts";

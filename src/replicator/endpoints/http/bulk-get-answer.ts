@@ -5,20 +5,19 @@
 import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../../../protocol/index.ts";
 import type { BulkReadResult, PlainDocument, RevisionRequest } from "../endpoint.ts";
-import { outlineAnswer } from "./json-answer.ts";
+import type { Outline } from "./requests.ts";
 
 /** The members of a document are in a list of documents, in a row, in the list of rows. */
 const MEMBERS_DEPTH = 6;
 
-/** The answer as `parseBulkGet` takes it; undefined for what is no JSON. */
-export function outlineBulkGet(body: Uint8Array): JsonValue | undefined {
-  return outlineAnswer(body, MEMBERS_DEPTH);
-}
+/** An answer to `_bulk_get` as `parseBulkGet` expects it: cut down to the members of documents, which may be nested to any depth. */
+export const BULK_GET: Outline = {
+  depthMax: MEMBERS_DEPTH,
+  nestingMax: Number.POSITIVE_INFINITY,
+};
 
-/** The same with a row for each member of an attachment, which is an object in one more object of the document. */
-export function outlineBulkGetWithAttachments(body: Uint8Array): JsonValue | undefined {
-  return outlineAnswer(body, MEMBERS_DEPTH + 2);
-}
+/** Cut further, down to the members of attachments, each an object within one more object of the document. */
+export const BULK_GET_WITH_ATTACHMENTS: Outline = { ...BULK_GET, depthMax: MEMBERS_DEPTH + 2 };
 
 /**
  * Results in the order of the requests; undefined when the answer speaks of others, or is none. `attachments`: their bytes were asked
@@ -29,8 +28,9 @@ export function parseBulkGet(
   requests: readonly RevisionRequest[],
   { attachments = false }: { readonly attachments?: boolean } = {},
 ): readonly BulkReadResult[] | undefined {
-  const rows = elementsOf(answer?.member("results"));
-  if (rows?.length !== requests.length) return undefined;
+  const results = answer?.member("results");
+  if (results?.elementCount !== requests.length) return undefined;
+  const rows = results.elements();
   const read: BulkReadResult[] = [];
   for (const [index, { id }] of requests.entries()) {
     // In another order than asked for, a row that names an error says nothing of what is missing.

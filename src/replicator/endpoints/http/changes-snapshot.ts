@@ -6,9 +6,15 @@
  * The answer's rows are read as they come, and no faster than they are copied. An answer that breaks off is requested
  * again from its last row on.
  */
-import { errorCode, JsonElements, type JsonValue, outlineJson } from "../../../base/index.ts";
+import {
+  errorCode,
+  JsonElements,
+  type JsonValue,
+  outlineJsonInTurns,
+} from "../../../base/index.ts";
 import type { FetchResponse } from "../../../http-client/index.ts";
 import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import { CHANGES_ANSWER } from "./answer-budget.ts";
 import {
   askedChanges,
   chooser,
@@ -23,13 +29,22 @@ import {
   REVISION_DEPTH,
   saysWhere,
 } from "./changes-row.ts";
-import { asObject, isBroken, isNoAnswer, NESTING_MAX, parseJson } from "./json-answer.ts";
+import {
+  asObject,
+  isBroken,
+  isNoAnswer,
+  isTooMuch,
+  NESTING_MAX,
+  parseJson,
+} from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
 
-/** The longest row: a document with a million leaves. */
-const ROW_BYTES_MAX = 64 * 1024 * 1024;
-/** Brackets around the rows that are cut from an answer. */
-const ROWS_DEPTH = 1;
+/** Rows that are cut from an answer, down to their revisions. */
+const ROWS = {
+  depthMax: 1 + REVISION_DEPTH,
+  nestingMax: NESTING_MAX,
+  valueCountMax: CHANGES_ANSWER.valuesMax,
+};
 
 type Rows = readonly JsonValue[];
 
@@ -103,17 +118,17 @@ async function openFeed(
 }
 
 async function* readRows(requests: HttpRequests, path: string, response: FetchResponse): Feed {
-  const elements = new JsonElements({ name: "results", elementBytesMax: ROW_BYTES_MAX });
+  const elements = new JsonElements({ name: "results", elementBytesMax: CHANGES_ANSWER.bytesMax });
   let text: string;
   try {
     for await (const piece of response.body) {
       const whole = elements.push(piece);
       if (whole === undefined) continue;
-      const depthMax = ROWS_DEPTH + REVISION_DEPTH;
-      yield outlineJson(whole, { depthMax, nestingMax: NESTING_MAX }).elements();
+      yield (await outlineJsonInTurns(whole, ROWS, requests.turns())).elements();
     }
     text = elements.rest;
   } catch (error) {
+    if (isTooMuch(error)) throw requests.tooLong(path, error.message);
     if (isNoAnswer(error)) throw requests.brokenOff("GET", path);
     throw error;
   }

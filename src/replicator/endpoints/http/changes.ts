@@ -11,6 +11,7 @@ import {
   FAR_MS_MIN,
   type SourceSequence,
 } from "../endpoint.ts";
+import { CHANGES_ANSWER } from "./answer-budget.ts";
 import {
   askedChanges,
   chooser,
@@ -26,8 +27,8 @@ import {
   sequenceValue,
 } from "./changes-row.ts";
 import { readChangesSnapshot } from "./changes-snapshot.ts";
-import { NESTING_MAX, outlineAnswer } from "./json-answer.ts";
-import type { HttpRequests } from "./requests.ts";
+import { NESTING_MAX } from "./json-answer.ts";
+import type { HttpRequests, Outline } from "./requests.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
@@ -36,6 +37,9 @@ const FAR_ROWS_MAX = 16_000;
 const FAR_BYTES_MAX = 4 * 1024 * 1024;
 /** Brackets around the rows of an answer. */
 const ROWS_DEPTH = 2;
+
+/** A page of changes, cut down to its revisions. */
+const PAGE: Outline = { depthMax: ROWS_DEPTH + REVISION_DEPTH, nestingMax: NESTING_MAX };
 
 export function readHttpChanges(
   requests: HttpRequests,
@@ -103,18 +107,18 @@ async function readPage(
 ): Promise<ChangesPage | "no-doc-ids"> {
   const feed = { feed: "longpoll", timeout: String(timeoutMs), limit: String(rowsMax) };
   const { method, path, ...body } = askedChanges(request, request.since, feed);
-  const response = await requests.ask(method, path, { ...body, parse: outlineChanges, signal });
+  const response = await requests.ask(method, path, {
+    ...body,
+    budget: CHANGES_ANSWER,
+    outline: PAGE,
+    signal,
+  });
   const { status, text, json } = response;
   if (knowsNoIds(status, request.selection)) return "no-doc-ids";
   if (status === 401 || status === 403) throw requests.refused(status);
   const page = status === 200 ? parseChangesPage(json, request.since) : undefined;
   if (page === undefined) throw requests.unexpected("changes_req_failed", path, response, text);
   return page;
-}
-
-/** The answer as `parseChangesPage` takes it; undefined for what is no JSON. */
-function outlineChanges(body: Uint8Array): JsonValue | undefined {
-  return outlineAnswer(body, ROWS_DEPTH + REVISION_DEPTH, NESTING_MAX);
 }
 
 function parseChangesPage(

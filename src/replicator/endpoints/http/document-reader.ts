@@ -17,7 +17,8 @@ import {
   type StreamedDocument,
 } from "../endpoint.ts";
 import { suspicionOf } from "../suspicion.ts";
-import { outlineBulkGet, outlineBulkGetWithAttachments, parseBulkGet } from "./bulk-get-answer.ts";
+import { BULK_GET_ANSWER, SHORT_ANSWER } from "./answer-budget.ts";
+import { BULK_GET, BULK_GET_WITH_ATTACHMENTS, parseBulkGet } from "./bulk-get-answer.ts";
 import { readOpenRevisions } from "./open-revisions.ts";
 import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 
@@ -54,8 +55,14 @@ export class HttpDocumentReader {
     const isShort = !attachments && requests.length <= FEW_DOCUMENTS;
     let answer: Answer<JsonValue>;
     try {
-      const parse = attachments ? outlineBulkGetWithAttachments : outlineBulkGet;
-      answer = await this.#requests.ask("POST", path, { body, parse, once, isShort, signal });
+      answer = await this.#requests.ask("POST", path, {
+        body,
+        budget: BULK_GET_ANSWER,
+        outline: attachments ? BULK_GET_WITH_ATTACHMENTS : BULK_GET,
+        once,
+        isShort,
+        signal,
+      });
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
@@ -70,7 +77,10 @@ export class HttpDocumentReader {
     signal.throwIfAborted();
     if (suspicionOf(error) === undefined) return false;
     try {
-      return (await this.#requests.ask("GET", "", { once: true, signal })).status === 200;
+      return (
+        (await this.#requests.ask("GET", "", { budget: SHORT_ANSWER, once: true, signal }))
+          .status === 200
+      );
     } catch {
       signal.throwIfAborted();
       return false;
@@ -106,6 +116,7 @@ export class HttpDocumentReader {
     return readOpenRevisions(
       {
         response,
+        turns: this.#requests.turns(),
         parseMultipart: this.#parts.parseMultipart,
         readAttachment: (document, attachment) =>
           this.#readAttachment(request.id, document, attachment, signal),

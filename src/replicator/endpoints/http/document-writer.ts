@@ -9,6 +9,7 @@ import { encodeDocumentId } from "../../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "../endpoint.ts";
 import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
+import { writtenAnswer } from "./answer-budget.ts";
 import { documentUpload } from "./document-upload.ts";
 import { asObject, parseObject, serverAnswer, shown } from "./json-answer.ts";
 import type { Answer, HttpRequests } from "./requests.ts";
@@ -43,6 +44,7 @@ export class HttpDocumentWriter {
         const answer = await this.#requests.ask("POST", "_bulk_docs", {
           body: bulkBody(batch),
           headers: { "x-couch-full-commit": "false" },
+          budget: writtenAnswer(batch.length),
           once,
           isShort: true,
           signal,

@@ -28,6 +28,14 @@ import {
   type WriteFailure,
   type WriteResult,
 } from "../endpoint.ts";
+import {
+  CHANGES_ANSWER,
+  DIFFERENCE_ANSWER,
+  DOCUMENT_ANSWER,
+  LOG_ANSWER,
+  SECURITY_ANSWER,
+  SHORT_ANSWER,
+} from "./answer-budget.ts";
 import { readHttpChanges } from "./changes.ts";
 import { sequenceText } from "./changes-request.ts";
 import { HttpDocumentReader } from "./document-reader.ts";
@@ -109,7 +117,10 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
-    const response = await this.#requests.ask("PUT", query(parameters), { signal });
+    const response = await this.#requests.ask("PUT", query(parameters), {
+      budget: SHORT_ANSWER,
+      signal,
+    });
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
     const isThere = response.status < 300 || response.status === ALREADY_THERE;
@@ -119,7 +130,11 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
-    const response = await this.#requests.ask("GET", "", { isShort, signal });
+    const response = await this.#requests.ask("GET", "", {
+      budget: SHORT_ANSWER,
+      isShort,
+      signal,
+    });
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
     const body = response.status === 200 ? asObject(response.json) : undefined;
@@ -154,7 +169,12 @@ export class HttpEndpoint implements Endpoint {
       if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
     }
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
-    const response = await this.#requests.ask("GET", path, { isShort, signal });
+    // A server that ignores the limit sends rows; a page of them is parsed in vain.
+    const response = await this.#requests.ask("GET", path, {
+      budget: CHANGES_ANSWER,
+      isShort,
+      signal,
+    });
     if (response.status !== 200) return undefined;
     const pending = asObject(response.json)?.pending;
     return Number.isSafeInteger(pending) ? Math.max(0, pending as number) : undefined;
@@ -168,6 +188,7 @@ export class HttpEndpoint implements Endpoint {
     const body = JSON.stringify(Object.fromEntries(revisions));
     const response = await this.#requests.ask("POST", "_revs_diff", {
       body,
+      budget: DIFFERENCE_ANSWER,
       once,
       isShort,
       signal,
@@ -207,10 +228,14 @@ export class HttpEndpoint implements Endpoint {
 
   async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = encodeDocumentId(id);
-    const response = await this.#requests.ask("GET", path, { signal });
+    const response = await this.#requests.ask("GET", path, {
+      budget: DOCUMENT_ANSWER,
+      outline: UNCUT,
+      signal,
+    });
     const { text, json } = response;
     if (response.status === 404) return undefined;
-    if (response.status !== 200 || asObject(json) === undefined)
+    if (response.status !== 200 || json?.isObject !== true)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     return text;
   }
@@ -230,20 +255,31 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async security(signal: AbortSignal): Promise<JsonText> {
-    const { status, text, json } = await this.#requests.ask("GET", SECURITY, { signal });
+    const { status, text, json } = await this.#requests.ask("GET", SECURITY, {
+      budget: SECURITY_ANSWER,
+      signal,
+    });
     if (status === 200 && asObject(json) !== undefined) return text;
     throw this.#requests.unexpected("security_failed", SECURITY, { status }, text);
   }
 
   async setSecurity(body: JsonText, signal: AbortSignal): Promise<void> {
-    const { status, text } = await this.#requests.ask("PUT", SECURITY, { body, signal });
+    const { status, text } = await this.#requests.ask("PUT", SECURITY, {
+      body,
+      budget: SHORT_ANSWER,
+      signal,
+    });
     if (status < 300) return;
     throw this.#requests.unexpected("security_failed", SECURITY, { status }, text);
   }
 
   async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
-    const response = await this.#requests.ask("GET", path, { isShort, signal });
+    const response = await this.#requests.ask("GET", path, {
+      budget: LOG_ANSWER,
+      isShort,
+      signal,
+    });
     const { text, json } = response;
     if (response.status === 404) return undefined;
     if (response.status !== 200 || asObject(json) === undefined)
@@ -264,7 +300,12 @@ export class HttpEndpoint implements Endpoint {
       ...(parent === undefined ? {} : { _rev: parent }),
       ...JSON.parse(body),
     });
-    const response = await this.#requests.ask("PUT", path, { body: document, isShort, signal });
+    const response = await this.#requests.ask("PUT", path, {
+      body: document,
+      budget: SHORT_ANSWER,
+      isShort,
+      signal,
+    });
     const { text: answer, json } = response;
     if (response.status === 409) return undefined;
     if (READ_ONLY.has(response.status)) {
@@ -286,7 +327,12 @@ export class HttpEndpoint implements Endpoint {
     if (!this.continuesLogs) return undefined;
     const parameters = madeAt === undefined ? "" : query({ instance_start_time: madeAt });
     const path = `_local/${encodeURIComponent(id)}/_continue${parameters}`;
-    const response = await this.#requests.ask("POST", path, { body: log, isShort, signal });
+    const response = await this.#requests.ask("POST", path, {
+      body: log,
+      budget: SHORT_ANSWER,
+      isShort,
+      signal,
+    });
     const revision = response.status === 201 ? asObject(response.json)?.rev : undefined;
     if (typeof revision === "string") return revision;
     if (response.status === 409) return false;
@@ -296,7 +342,11 @@ export class HttpEndpoint implements Endpoint {
 
   async commit(signal: AbortSignal): Promise<string> {
     const path = "_ensure_full_commit";
-    const response = await this.#requests.ask("POST", path, { isShort, signal });
+    const response = await this.#requests.ask("POST", path, {
+      budget: SHORT_ANSWER,
+      isShort,
+      signal,
+    });
     const body = asObject(response.json);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return startTimeOf(body.instance_start_time);
@@ -311,6 +361,9 @@ export class HttpEndpoint implements Endpoint {
     return (await this.info(signal)).instanceStartTime;
   }
 }
+
+/** A document that is passed on whole. */
+const UNCUT = { depthMax: 0, nestingMax: Number.POSITIVE_INFINITY };
 
 /** As `EndpointInfo` has it, of whatever a server says. */
 function startTimeOf(value: unknown): string {

@@ -3,6 +3,7 @@ import type { JsonText } from "../../../base/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError, type SourceSequence } from "../endpoint.ts";
+import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./answer-budget.ts";
 import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
@@ -54,7 +55,11 @@ export class HttpServer {
   /** The end of the server's feed of updates; undefined: this account may not follow it, or there is none. */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
-    const { status, json } = await this.#requests.ask("GET", path, { once: true, signal });
+    const { status, json } = await this.#requests.ask("GET", path, {
+      budget: NAMES_ANSWER,
+      once: true,
+      signal,
+    });
     this.#throwIfAway(status, path);
     const last = status === 200 ? asObject(json)?.last_seq : undefined;
     return last === null ? undefined : last;
@@ -63,7 +68,11 @@ export class HttpServer {
   /** The names of at most so many databases that have changed last, the latest first; none where the feed does not tell. */
   async latestChanged(limit: number, signal: AbortSignal): Promise<readonly string[]> {
     const path = `_db_updates${query({ descending: "true", limit: String(limit) })}`;
-    const { status, json } = await this.#requests.ask("GET", path, { once: true, signal });
+    const { status, json } = await this.#requests.ask("GET", path, {
+      budget: NAMES_ANSWER,
+      once: true,
+      signal,
+    });
     const names = eventsOf(status === 200 ? json : undefined).map(({ name }) => name);
     return [...new Set(names)].slice(0, limit);
   }
@@ -73,7 +82,7 @@ export class HttpServer {
     const from = typeof since === "string" ? since : JSON.stringify(since);
     const parameters = { feed: "longpoll", since: from, timeout: String(FEED_TIMEOUT_MS) };
     const path = `_db_updates${query(parameters)}`;
-    const answer = await this.#requests.ask("GET", path, { signal });
+    const answer = await this.#requests.ask("GET", path, { budget: NAMES_ANSWER, signal });
     const body = answer.status === 200 ? asObject(answer.json) : undefined;
     const { results, last_seq: last } = body ?? {};
     if (!Array.isArray(results) || last === undefined) {
@@ -91,7 +100,7 @@ export class HttpServer {
     const wanted = limit + 1;
     const start = after === "" ? {} : { startkey: JSON.stringify(after) };
     const path = `_all_dbs${query({ ...start, limit: String(wanted) })}`;
-    const answer = await this.#requests.ask("GET", path, { signal });
+    const answer = await this.#requests.ask("GET", path, { budget: NAMES_ANSWER, signal });
     const { status, json } = answer;
     if (status === 401 || status === 403) {
       const error = status === 401 ? "unauthorized" : "forbidden";
@@ -110,7 +119,10 @@ export class HttpServer {
   /** The security object of a database, as text; undefined: there is no such database, or this account may not see it. */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = `${encodeURIComponent(name)}/_security`;
-    const { status, json, text } = await this.#requests.ask("GET", path, { signal });
+    const { status, json, text } = await this.#requests.ask("GET", path, {
+      budget: SECURITY_ANSWER,
+      signal,
+    });
     this.#throwIfAway(status, path);
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
@@ -121,7 +133,11 @@ export class HttpServer {
     signal: AbortSignal,
   ): Promise<UpdateSequences | undefined> {
     const body = JSON.stringify({ keys: names });
-    const { status, json } = await this.#requests.ask("POST", "_dbs_info", { body, signal });
+    const { status, json } = await this.#requests.ask("POST", "_dbs_info", {
+      body,
+      budget: databasesAnswer(names.length),
+      signal,
+    });
     this.#throwIfAway(status, "_dbs_info");
     if (status !== 200 || !Array.isArray(json)) return undefined;
     const found = new Map<string, SourceSequence | "missing">();
@@ -137,7 +153,10 @@ export class HttpServer {
   /** Of one database. */
   async sequence(name: string, signal: AbortSignal): Promise<SourceSequence | "missing"> {
     const path = encodeURIComponent(name);
-    const { status, json } = await this.#requests.ask("GET", path, { signal });
+    const { status, json } = await this.#requests.ask("GET", path, {
+      budget: SHORT_ANSWER,
+      signal,
+    });
     this.#throwIfAway(status, path);
     const sequence = status === 200 ? asObject(json)?.update_seq : undefined;
     return sequence === undefined ? "missing" : sequence;

@@ -1,5 +1,5 @@
 /** Parses JSON answers of servers that may send anything. */
-import { JsonLimitError, type JsonValue, outlineJson } from "../../../base/index.ts";
+import { JsonLimitError, outlineJson } from "../../../base/index.ts";
 import type { ServerAnswer } from "../endpoint.ts";
 
 /** Brackets around one value of an answer that is parsed: much of what reads it goes one call deeper for each of them. */
@@ -7,33 +7,29 @@ export const NESTING_MAX = 1_000;
 /** Of what a server says, so much is passed on to people. */
 const SHOWN_LENGTH_MAX = 1_000;
 
-/** What an answer, a text or its UTF-8, says; undefined for what is no JSON, or is nested too deeply. */
-export function parseJson(json: string | Uint8Array): unknown {
-  const outline = outlineOf(() => outlineJson(json, { depthMax: 0, nestingMax: NESTING_MAX }));
-  return outline && JSON.parse(outline.text);
-}
+/** Values of a text that is parsed in one step. */
+const PARSED_VALUES_MAX = 20_000;
 
-/** The same, to be cut down to values that so many brackets enclose; by default it may be nested as deeply as it likes. */
-export function outlineAnswer(
-  body: Uint8Array,
-  depthMax: number,
-  nestingMax = Number.POSITIVE_INFINITY,
-): JsonValue | undefined {
-  return outlineOf(() => outlineJson(body, { depthMax, nestingMax }));
-}
-
-function outlineOf(outline: () => JsonValue): JsonValue | undefined {
+/** Parses a short text. Undefined for what is not JSON, is nested too deeply or holds too many values. */
+export function parseJson(text: string): unknown {
+  const limits = { depthMax: 0, nestingMax: NESTING_MAX, valueCountMax: PARSED_VALUES_MAX };
   try {
-    return outline();
+    outlineJson(text, limits);
   } catch (error) {
     if (isNoAnswer(error)) return undefined;
     throw error;
   }
+  return JSON.parse(text);
 }
 
 /** Whether it is the fault of the answer that it cannot be outlined. */
 export function isNoAnswer(error: unknown): boolean {
   return error instanceof SyntaxError || error instanceof JsonLimitError;
+}
+
+/** Whether an answer holds more than its reader accepts. */
+export function isTooMuch(error: unknown): error is JsonLimitError {
+  return error instanceof JsonLimitError && error.limit !== "nesting";
 }
 
 /** A value of an answer for people: a text as it is, all else as JSON, and no more than a few sentences of it. */

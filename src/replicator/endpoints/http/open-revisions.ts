@@ -3,11 +3,10 @@
  * or multipart/related with the attachments after the document, or a JSON array.
  */
 import {
-  jsonKind,
-  splitArray,
+  type JsonValue,
+  outlineJsonInTurns,
   splitObject,
-  utf8Decode,
-  validateJson,
+  type Turns,
 } from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
 import { type FetchResponse, readBytes } from "../../../http-client/index.ts";
@@ -16,16 +15,24 @@ import {
   type MultipartPart,
   ProtocolError,
   parseMediaType,
-  parseWireDocument,
   type WireAttachment,
   type WireDocument,
+  wireDocumentOf,
 } from "../../../protocol/index.ts";
 import { type AttachmentStream, InvalidDocumentError, type StreamedDocument } from "../endpoint.ts";
-import { ANSWER_BYTES_MAX } from "./requests.ts";
+import { DOCUMENT_ANSWER } from "./answer-budget.ts";
+import { isTooMuch } from "./json-answer.ts";
+
+/** Members of a document, each of which takes memory while the document is parsed. */
+const MEMBERS_MAX = 1_000_000;
+/** Brackets around the members of a document, and around those of a document in an array of results. */
+const DOCUMENT_DEPTH = 1;
+const RESULTS_DEPTH = 3;
 
 export interface OpenRevisionsAnswer {
   readonly response: FetchResponse;
   readonly parseMultipart: MultipartParser;
+  readonly turns: Turns;
   /** The stored bytes of an attachment whose bytes the answer does not hold. */
   readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
 }
@@ -35,14 +42,17 @@ export async function readOpenRevisions(
   answer: OpenRevisionsAnswer,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<boolean> {
-  const { response, parseMultipart } = answer;
+  const { response, parseMultipart, turns } = answer;
   const { type, parameters } = parseMediaType(response.headers.get("content-type") ?? "");
-  if (type !== "multipart/mixed") return readArray(answer, await readJson(response), consume);
+  if (type !== "multipart/mixed") {
+    return readArray(answer, await readJson(response, RESULTS_DEPTH, turns), consume);
+  }
   let found = false;
   for await (const part of parseMultipart(response.body, boundaryOf(parameters))) {
     const partType = parseMediaType(part.headers.get("content-type") ?? "application/json");
     if (partType.type === "multipart/related") {
-      await consumeRelated(parseMultipart(part.body, boundaryOf(partType.parameters)), consume);
+      const parts = parseMultipart(part.body, boundaryOf(partType.parameters));
+      await consumeRelated(parts, turns, consume);
       found = true;
       continue;
     }
@@ -50,9 +60,9 @@ export async function readOpenRevisions(
       await drain(part.body);
       continue;
     }
-    const text = await readJson(part);
+    const document = await readJson(part, DOCUMENT_DEPTH, turns);
     // Its stubs are attachments that the target has: the server would have sent the others.
-    await consume(withoutAttachments(text));
+    await consume(withoutAttachments(document));
     found = true;
   }
   return found;
@@ -60,15 +70,15 @@ export async function readOpenRevisions(
 
 async function readArray(
   answer: OpenRevisionsAnswer,
-  text: string,
+  results: JsonValue,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<boolean> {
-  if (jsonKind(text) !== "array") throw new ProtocolError(400, "bad_request", "Not an array");
+  if (!results.isArray) throw new ProtocolError(400, "bad_request", "Not an array");
   let found = false;
-  for (const item of splitArray(text)) {
-    const ok = splitObject(item).find(({ name }) => name === "ok");
-    if (ok === undefined) continue;
-    await consume(streamed(answer, ok.value));
+  for (const item of results.elements()) {
+    const document = item.member("ok");
+    if (document === undefined) continue;
+    await consume(streamed(answer, document));
     found = true;
   }
   return found;
@@ -77,18 +87,19 @@ async function readArray(
 /** The document first, then the attachments that follow, in the order of `_attachments`. */
 async function consumeRelated(
   parts: AsyncIterable<MultipartPart>,
+  turns: Turns,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<void> {
   const iterator = parts[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
-  const text = await readJson(first.value);
-  const { id, attachments } = parseDocument(text);
+  const document = await readJson(first.value, DOCUMENT_DEPTH, turns);
+  const { id, attachments } = parseDocument(document);
   const following = attachments.filter(({ content }) => content.kind === "follows");
   const outline = following.map(describe);
   await consume({
     id: idOf(id),
-    text,
+    text: document.text,
     hasStubs: following.length < attachments.length,
     outline,
     attachments: followingParts(iterator, following),
@@ -117,21 +128,21 @@ async function* followingParts(
   }
 }
 
-function withoutAttachments(text: string): StreamedDocument {
-  const { id, attachments } = parseDocument(text);
+function withoutAttachments(document: JsonValue): StreamedDocument {
+  const { id, attachments } = parseDocument(document);
   const hasStubs = attachments.length > 0;
-  return { id: idOf(id), text, hasStubs, outline: [], attachments: none() };
+  return { id: idOf(id), text: document.text, hasStubs, outline: [], attachments: none() };
 }
 
 /** A document from a server that sends no multipart. What it has as stubs is asked for one by one. */
-function streamed(answer: OpenRevisionsAnswer, text: string): StreamedDocument {
-  const { id, revision, attachments } = parseDocument(text);
+function streamed(answer: OpenRevisionsAnswer, document: JsonValue): StreamedDocument {
+  const { id, revision, attachments } = parseDocument(document);
   const stubs = attachments.filter(({ content }) => content.kind === "stub");
-  if (stubs.length === 0) return withoutAttachments(text);
+  if (stubs.length === 0) return withoutAttachments(document);
   return {
     id: idOf(id),
     // The bytes are sent with the document, so the stubs become `follows`.
-    text: withFollowing(text),
+    text: withFollowing(document.text),
     hasStubs: false,
     outline: stubs.map(describe),
     attachments: (async function* () {
@@ -183,18 +194,9 @@ async function* bounded(
   }
 }
 
-/** An answer that broke off is one that did not come, and no fault of the document's. */
-function checkJson(json: Uint8Array): void {
+function parseDocument(document: JsonValue): WireDocument {
   try {
-    validateJson(json);
-  } catch (error) {
-    throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
-  }
-}
-
-function parseDocument(text: string): WireDocument {
-  try {
-    return parseWireDocument(text);
+    return wireDocumentOf(document);
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new InvalidDocumentError(error.error, error.reason, { cause: error });
@@ -214,15 +216,27 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-/** The JSON of an answer, or of a part of it. */
-async function readJson(json: Pick<FetchResponse | MultipartPart, "body">): Promise<string> {
-  const bytes = await readBytes(json, ANSWER_BYTES_MAX);
-  if (bytes === undefined) {
-    const reason = `The document is longer than ${ANSWER_BYTES_MAX} bytes`;
-    throw new InvalidDocumentError("document_too_large", reason);
+/** The JSON of an answer, or of a part of it, cut down to `depthMax` brackets. */
+async function readJson(
+  json: Pick<FetchResponse | MultipartPart, "body">,
+  depthMax: number,
+  turns: Turns,
+): Promise<JsonValue> {
+  const { bytesMax, valuesMax } = DOCUMENT_ANSWER;
+  const bytes = await readBytes(json, bytesMax);
+  if (bytes === undefined) throw tooLarge(`more than ${bytesMax} bytes`);
+  const limits = { depthMax, valueCountMax: valuesMax, rowCountMax: MEMBERS_MAX };
+  try {
+    return await outlineJsonInTurns(bytes, limits, turns);
+  } catch (error) {
+    if (isTooMuch(error)) throw tooLarge(`more than ${MEMBERS_MAX} members`);
+    // An answer that broke off is one that did not come, and no fault of the document.
+    throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
   }
-  checkJson(bytes);
-  return utf8Decode(bytes);
+}
+
+function tooLarge(what: string): InvalidDocumentError {
+  return new InvalidDocumentError("document_too_large", `The document has ${what}`);
 }
 
 async function drain(body: AsyncIterable<Uint8Array>): Promise<void> {

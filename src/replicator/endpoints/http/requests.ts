@@ -2,7 +2,14 @@
  * The requests of one endpoint: with its headers and credentials, at the rate that its server allows, repeated when an
  * answer is incomplete. Errors name the endpoint.
  */
-import { EMPTY_BYTES, type Runtime } from "../../../base/index.ts";
+import {
+  EMPTY_BYTES,
+  type JsonValue,
+  outlineJsonInTurns,
+  parseInTurns,
+  type Runtime,
+  Turns,
+} from "../../../base/index.ts";
 import {
   type Activity,
   basicAuthorization,
@@ -15,6 +22,7 @@ import {
   type RateLimits,
   RequestFailedError,
   type RetryOptions,
+  readBeginning,
   readBytes,
   readText,
   SessionLogin,
@@ -36,11 +44,17 @@ import { endpointUrl } from "../../request/endpoint-url.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
-import { isBroken, parseJson, parseObject, serverAnswer, shown } from "./json-answer.ts";
+import type { AnswerBudget } from "./answer-budget.ts";
+import {
+  isBroken,
+  isNoAnswer,
+  isTooMuch,
+  NESTING_MAX,
+  parseObject,
+  serverAnswer,
+  shown,
+} from "./json-answer.ts";
 import { RoundTrip } from "./round-trip.ts";
-
-/** The longest answer that is held whole: what CouchDB takes as one request, and so more than a batch of usual documents. */
-export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
 /** What answers when something changes: of a database, and of a server. */
 const FEEDS = ["_changes", "_db_updates"];
@@ -48,8 +62,11 @@ const FEEDS = ["_changes", "_db_updates"];
 /** Before an answer that broke off in its middle is asked for again. */
 const BREAK_PAUSE_MS = 250;
 
-/** The error of an answer that is longer than any may be. */
+/** The error of an answer beyond its budget. */
 export const ANSWER_TOO_LONG = "answer_too_long";
+
+/** An answer that is parsed as a whole. */
+const PARSED: Outline = { depthMax: 1, nestingMax: NESTING_MAX };
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
@@ -97,9 +114,17 @@ export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
-/** How an answer's body is looked at; undefined for what is no JSON. `parseJson` when absent. */
-interface Parsing<Json> {
-  readonly parse?: (body: Uint8Array) => Json | undefined;
+/** Limits of an answer that is read whole, and the form in which it is wanted. */
+interface Whole {
+  readonly budget: AnswerBudget;
+  /** Absent: parsed. */
+  readonly outline?: Outline;
+}
+
+/** Brackets down to which an answer can be cut into values, and brackets that may enclose a value. */
+export interface Outline {
+  readonly depthMax: number;
+  readonly nestingMax: number;
 }
 
 export class HttpRequests {
@@ -206,20 +231,26 @@ export class HttpRequests {
     return grants.of(key, () => new SharedGrant(runtime, login, client));
   }
 
-  /** A whole answer: one that breaks off is asked for again, like one that does not come. */
-  async ask<Json = unknown>(
+  /** A whole answer within its budget. One that breaks off is requested again, like one that does not come. */
+  ask(
     method: Method,
     path: string,
-    parts: RequestParts & Parsing<Json>,
-  ): Promise<Answer<Json>> {
-    const { parse = parseJson as (body: Uint8Array) => Json | undefined } = parts;
+    parts: RequestParts & Whole & { readonly outline: Outline },
+  ): Promise<Answer<JsonValue>>;
+  ask(method: Method, path: string, parts: RequestParts & Whole): Promise<Answer>;
+  async ask(method: Method, path: string, parts: RequestParts & Whole): Promise<Answer> {
     let body: Uint8Array = EMPTY_BYTES;
-    let json: Json | undefined;
+    let json: unknown;
     const fetchWhole: Fetch = async (request) => {
       const response = await this.#once(request);
-      body = await this.readWhole(response, path);
-      json = parse(body);
-      if (response.status < 300 && json === undefined && isBroken(shownText(body))) {
+      const isRefusal = response.status >= 300;
+      const { bytesMax } = parts.budget;
+      // A refusal is shown to people, however long it is.
+      body = isRefusal
+        ? await readBeginning(response, bytesMax)
+        : await this.readWhole(response, path, bytesMax);
+      json = await this.#jsonOf(body, path, parts, isRefusal);
+      if (!isRefusal && json === undefined && isBroken(shownText(body))) {
         throw this.brokenOff(method, path);
       }
       return response;
@@ -237,6 +268,26 @@ export class HttpRequests {
         return shownText(body);
       },
     };
+  }
+
+  /** The JSON of a body, scanned before it is parsed. Undefined if it is not JSON, or if a refusal is beyond its budget. */
+  async #jsonOf(
+    body: Uint8Array,
+    path: string,
+    { budget, outline }: Whole,
+    isRefusal: boolean,
+  ): Promise<unknown> {
+    const turns = this.turns();
+    const { depthMax, nestingMax } = outline ?? PARSED;
+    const limits = { depthMax, nestingMax, valueCountMax: budget.valuesMax };
+    try {
+      const scanned = await outlineJsonInTurns(body, limits, turns);
+      return outline === undefined ? await parseInTurns(scanned.text, turns) : scanned;
+    } catch (error) {
+      if (!isNoAnswer(error)) throw error;
+      if (isTooMuch(error) && !isRefusal) throw this.tooLong(path, error.message);
+      return undefined;
+    }
   }
 
   /**
@@ -265,12 +316,22 @@ export class HttpRequests {
     return { kind: "refused", status: response.status, text: await readText(response) };
   }
 
-  /** The whole body of an answer to this path. Throws an EndpointError `answer_too_long` when it is longer than any may be. */
-  async readWhole(response: FetchResponse, path: string): Promise<Uint8Array> {
-    const body = await readBytes(response, ANSWER_BYTES_MAX);
+  /** The whole body of an answer to this path. Throws an EndpointError `answer_too_long`. */
+  async readWhole(response: FetchResponse, path: string, bytesMax: number): Promise<Uint8Array> {
+    const body = await readBytes(response, bytesMax);
     if (body !== undefined) return body;
-    const reason = `more than ${ANSWER_BYTES_MAX} bytes from ${this.shownUrl}${shownPath(path)}`;
-    throw new EndpointError(ANSWER_TOO_LONG, reason);
+    throw this.tooLong(path, `more than ${bytesMax} bytes`);
+  }
+
+  /** An answer to this path beyond its budget. */
+  tooLong(path: string, limit: string): EndpointError {
+    const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
+    return new EndpointError(ANSWER_TOO_LONG, reason);
+  }
+
+  /** Yields to the event loop while an answer is scanned. */
+  turns(): Turns {
+    return new Turns(this.#parts.runtime.clock);
   }
 
   /** Lets a moment pass before an answer that broke off is asked for again. */
