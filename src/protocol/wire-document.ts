@@ -5,6 +5,7 @@
 import {
   base64Decode,
   base64Encode,
+  JsonLimitError,
   type JsonMember,
   type JsonText,
   type JsonValue,
@@ -85,7 +86,7 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
     if (name === "_id") id = parseId(value);
     else if (name === "_rev") revision = parseRevMember(value);
     else if (name === "_deleted") deleted = parseDeleted(value);
-    else if (name === "_revisions") revisions = parseRevisions(value.text);
+    else if (name === "_revisions") revisions = parseRevisions(value);
     else if (name === "_attachments") attachments = parseAttachments(value);
     else if (name.startsWith(KEPT_PREFIX)) keepsSome = true;
     else if (!IGNORED.has(name)) {
@@ -126,8 +127,17 @@ function parseDeleted({ text }: JsonValue): boolean {
   throw new ProtocolError(400, "bad_request", "_deleted must be a boolean");
 }
 
-function parseRevisions(value: JsonText): WireRevisions {
-  const parsed: unknown = JSON.parse(value);
+/** Longest `_revisions`: a hundred thousand hashes, a hundred times what CouchDB keeps by default (`_revs_limit`). */
+const REVISIONS_BYTES_MAX = 4 * 1024 * 1024;
+/** Values in `_attachments`, of which each attachment has up to ten. */
+const ATTACHMENT_VALUES_MAX = 1_000_000;
+
+function parseRevisions({ length, text }: JsonValue): WireRevisions {
+  if (length > REVISIONS_BYTES_MAX) {
+    const reason = `_revisions has more than ${REVISIONS_BYTES_MAX} bytes.`;
+    throw new ProtocolError(400, "doc_validation", reason);
+  }
+  const parsed: unknown = JSON.parse(text);
   const { start, ids } = (parsed ?? {}) as { start?: unknown; ids?: unknown };
   if (typeof start !== "number" || !Number.isSafeInteger(start) || start < 0) {
     throw new ProtocolError(400, "doc_validation", "_revisions.start isn't an integer.");
@@ -148,10 +158,19 @@ function parseAttachments(value: JsonValue): WireAttachment[] {
   }
   // Most documents were looked through down to their members only.
   const isOpen = value.isOpen && value.values().every((attachment) => attachment.value.isOpen);
-  const opened = isOpen ? value : outlineJson(value.bytes, { depthMax: 2 });
-  return opened
+  return (isOpen ? value : openedAttachments(value))
     .values()
     .map(({ name, value: attachment }) => parseAttachment(name, attachmentMembers(attachment)));
+}
+
+function openedAttachments(value: JsonValue): JsonValue {
+  try {
+    return outlineJson(value.bytes, { depthMax: 2, rowCountMax: ATTACHMENT_VALUES_MAX });
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    const reason = `_attachments has more than ${ATTACHMENT_VALUES_MAX} values`;
+    throw new ProtocolError(400, "bad_request", reason, { cause: error });
+  }
 }
 
 /** The members that a document's reader looks for; the bytes, which may be long, are not looked through again. */
@@ -161,9 +180,15 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
   const described: Record<string, unknown> = {};
   for (const { name, value } of attachment.eachValue()) {
     if (name === "data") data = value;
-    else if (DESCRIBING_MEMBERS.has(name)) described[name] = value.string ?? JSON.parse(value.text);
+    else if (DESCRIBING_MEMBERS.has(name)) described[name] = scalar(value);
   }
   return { data, described };
+}
+
+/** The value, or an empty object for an array or object: no describing member is one. */
+function scalar(value: JsonValue): unknown {
+  const isScalar = !value.isObject && !value.isArray;
+  return value.string ?? (isScalar ? JSON.parse(value.text) : {});
 }
 
 interface AttachmentMembers {

@@ -194,6 +194,11 @@ function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer
     ['{"results":[', "\n", LIVELY_BYTES],
     ["", " ", ENDLESS_BYTES],
     ["--x\r\n", "a: b\r\n", ENDLESS_BYTES],
+    ["[", "{},", ENDLESS_BYTES],
+    ['{"results":[', "{},", ENDLESS_BYTES],
+    ["{", '"a":0,', ENDLESS_BYTES],
+    ['[{"ok":{"_id":"doc-1","_rev":"1-a","_revisions":{"start":1,"ids":[', '"a",', ENDLESS_BYTES],
+    ['[{"ok":{"_id":"doc-1","_rev":"1-a","_attachments":{', '"a":{},', ENDLESS_BYTES],
   ] as const);
   const framing: Framing = {
     kind: "endless",
