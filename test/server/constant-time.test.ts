@@ -19,6 +19,7 @@ beforeAll(async () => {
     handlers.map((name) => `{chttpd_auth, ${name}_authentication_handler}`).join(", "),
   );
   configuration.set("chttpd_auth", "proxy_use_secret", "true");
+  configuration.set("chttpd_auth", "secret", "shared");
   configuration.set("chttpd_auth", "iterations", "10");
   configuration.set("chttpd_auth", "upgrade_hash_on_auth", "false");
   server = await openServer({ ...config, configuration }, { event() {} });

@@ -9,11 +9,13 @@ import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { Configuration } from "../settings/configuration.ts";
+import { signText } from "./derived-keys.ts";
 import { tokenUser } from "./json-web-token.ts";
 import type { LoginLockout } from "./login-lockout.ts";
 import { asksLoopbackHost } from "./loopback-host.ts";
+import { PeerTurns } from "./peer-turns.ts";
 import type { SessionCookies } from "./session-cookies.ts";
-import type { KnownUser, UserDirectory } from "./user-directory.ts";
+import type { KnownUser, Turn, UserDirectory } from "./user-directory.ts";
 
 /** What proves that somebody is a user of our own directory; what the others say of a user is the word of somebody else. */
 const OWN_HANDLERS: ReadonlySet<string> = new Set(["cookie", "default"]);
@@ -40,6 +42,7 @@ export class Authentication {
   /** Under a key of this process, so that nothing here tells a password. */
   readonly #verified = new Set<string>();
   readonly #verifiedKey = randomBytes(32);
+  readonly #turns = new PeerTurns();
 
   constructor(parts: AuthenticationParts) {
     this.#parts = parts;
@@ -69,7 +72,9 @@ export class Authentication {
     password: string,
     request: ApiRequest,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined> {
-    const user = await this.#byPassword(name, password, request.peer);
+    const found = await this.#byPassword(name, password, request.peer);
+    // The login has replaced an empty salt.
+    const user = found?.salt === "" ? await this.#parts.users.find(name) : found;
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
 
@@ -126,14 +131,25 @@ export class Authentication {
   async #byPassword(name: string, password: string, peer: string): Promise<KnownUser | undefined> {
     const { users, lockout } = this.#parts;
     const user = await users.find(name);
-    if (user === undefined) return undefined;
-    const attempt = { name, salt: user.salt, peer };
+    // There the names of users are no secret: everyone is an administrator.
+    if (user === undefined && this.#isParty()) return undefined;
+    const attempt = { name, salt: user?.salt ?? "", peer };
     lockout.check(attempt);
+    const turn: Turn = (check) =>
+      this.#turns.run(peer, () => {
+        // Again now: guesses that were sent concurrently have failed meanwhile.
+        lockout.check(attempt);
+        return check();
+      });
+    if (user === undefined) {
+      await users.rejectUnknown(name, password, turn);
+      lockout.failed(attempt);
+      return undefined;
+    }
     const credentials = JSON.stringify([name, user.hash, password]);
     const known = createHmac("sha256", this.#verifiedKey).update(credentials).digest("base64");
     if (this.#verified.has(known)) return user;
-    // Once more when its turn comes: guesses that are sent at once have failed by then.
-    if (!(await user.matches(password, () => lockout.check(attempt)))) {
+    if (!(await user.matches(password, turn))) {
       lockout.failed(attempt);
       return undefined;
     }
@@ -156,14 +172,12 @@ export class Authentication {
 
   /** A proxy in front of us says who it is; with `proxy_use_secret` it proves that it is the proxy. */
   async #byProxy(headers: ReadonlyMap<string, string>): Promise<User | undefined> {
-    const { settings, cookies } = this.#parts;
+    const { settings } = this.#parts;
     const header = (name: string): string | undefined => headers.get(name.toLowerCase());
     const name = header(settings.proxyUserHeader);
     if (name === undefined) return undefined;
-    if (settings.proxyUsesSecret) {
-      const token = header(settings.proxyTokenHeader) ?? "";
-      if (!cookies.signatures(name).some((text) => sameText(text, token))) return undefined;
-    }
+    const token = header(settings.proxyTokenHeader) ?? "";
+    if (settings.proxyUsesSecret && !isProxyToken(settings, name, token)) return undefined;
     const roles = (header(settings.proxyRolesHeader) ?? "").split(",").map((role) => role.trim());
     return userOf(
       name,
@@ -179,6 +193,18 @@ export class Authentication {
     const { name, roles } = await tokenUser(token, keys, settings, new Date(clock.nowMs()));
     return userOf(name, roles);
   }
+}
+
+/** Whether the token is the name signed with `secret`, as for CouchDB. Without a secret no token is right. */
+function isProxyToken(
+  { secret, hashAlgorithms }: AuthenticationSettings,
+  name: string,
+  token: string,
+): boolean {
+  if (secret === undefined) return false;
+  return hashAlgorithms.some((hash) =>
+    sameText(signText(hash, secret, name).toString("hex"), token),
+  );
 }
 
 function strangeHost(): ProtocolError {

@@ -1,5 +1,5 @@
 /** Which cookies open a session, and what protects those that do. */
-import { createHmac } from "node:crypto";
+import { createHmac, hkdfSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
@@ -52,7 +52,8 @@ function signed({
   hash = "sha256",
 }) {
   const text = `${name}:${sec.toString(16).toUpperCase()}`;
-  const signature = createHmac(hash, `${secret}${salt}`).update(text).digest();
+  const key = new Uint8Array(hkdfSync("sha256", secret, salt, "tandem session cookie", 32));
+  const signature = createHmac(hash, key).update(text).digest();
   return Buffer.concat([Buffer.from(`${text}:`), signature]);
 }
 
@@ -134,6 +135,21 @@ test("a session ends after its time, with its user's salt, and with the secret",
   expect(opens(value, JAN)).toBe(true);
   wait(1);
   expect(opens(value, JAN)).toBe(false);
+});
+
+test("a user without a salt has no session", () => {
+  const unsalted = user("jan", "");
+  expect(comesIn(signed({ salt: "" }).toString("base64url"), unsalted)).toBe(false);
+  expect(() => open().issue(unsalted)).toThrow(expect.objectContaining({ status: 403 }));
+});
+
+test("neither the signature of a proxy nor that of a CouchDB opens a session", () => {
+  const text = `jan:${NOW_SEC.toString(16).toUpperCase()}`;
+  for (const salt of ["", JAN.salt]) {
+    const signature = createHmac("sha256", `${SECRET}${salt}`).update(text).digest();
+    const bytes = Buffer.concat([Buffer.from(`${text}:`), signature]);
+    expect(comesIn(bytes.toString("base64url"), user("jan", salt))).toBe(false);
+  }
 });
 
 describe("what protects a cookie", () => {

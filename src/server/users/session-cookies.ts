@@ -1,10 +1,10 @@
-/** `AuthSession` cookies: name and time, signed with the server's secret and the user's salt, as CouchDB signs them. */
-import { createHmac } from "node:crypto";
+/** `AuthSession` cookies: name and time in CouchDB's form, signed with a key of their own for each salt. */
 import type { ApiRequest } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
+import { deriveKey, signText } from "./derived-keys.ts";
 import type { KnownUser } from "./user-directory.ts";
 
 /** What of a request says whether it came over TLS. */
@@ -21,6 +21,8 @@ export interface Session {
 /** A session that is older than this part of its time is renewed by the next answer. */
 const AGING_RATIO = 0.1;
 
+const NO_SALT = "The user document has an empty salt: set the password again.";
+
 export class SessionCookies {
   readonly #settings: AuthenticationSettings;
   readonly #clock: Clock;
@@ -33,8 +35,9 @@ export class SessionCookies {
     this.#storedSecret = storedSecret;
   }
 
-  /** A `Set-Cookie` header for a user who has proved who it is. */
+  /** A `Set-Cookie` header for an authenticated user. Throws a ProtocolError 403 for one without a salt. */
   issue({ name, salt }: KnownUser, arrival: Arrival): string {
+    if (salt === "") throw new ProtocolError(403, "forbidden", NO_SALT);
     const issued = Math.floor(this.#clock.nowMs() / 1000)
       .toString(16)
       .toUpperCase();
@@ -67,6 +70,7 @@ export class SessionCookies {
 
   isValid(session: Session, { salt }: KnownUser): boolean {
     const { name, issued, signature } = session;
+    if (salt === "") return false;
     if (this.#ageSec(session) >= this.#settings.timeoutSec) return false;
     return this.#hashes.some((hash) =>
       sameText(this.#sign(hash, salt, `${name}:${issued}`).toString("base64"), signature),
@@ -75,11 +79,6 @@ export class SessionCookies {
 
   isAging(session: Session): boolean {
     return this.#ageSec(session) > this.#settings.timeoutSec * AGING_RATIO;
-  }
-
-  /** A text signed with the secret alone, in hex digits, by each of the algorithms. */
-  signatures(text: string): string[] {
-    return this.#hashes.map((hash) => this.#sign(hash, "", text).toString("hex"));
   }
 
   get #hashes(): readonly string[] {
@@ -92,9 +91,7 @@ export class SessionCookies {
 
   #sign(hash: string, salt: string, text: string): Buffer {
     const secret = this.#settings.secret ?? this.#storedSecret;
-    return createHmac(hash === "sha" ? "sha1" : hash, `${secret}${salt}`)
-      .update(text)
-      .digest();
+    return signText(hash, deriveKey(secret, "session cookie", salt), text);
   }
 
   /** Over TLS to us, or to a proxy in front that says so; whoever lies about it makes his own cookie useless. */

@@ -6,6 +6,7 @@ import type { KeyValueStore } from "../../kv/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import {
   hashFault,
+  hashPassword,
   isOutdated,
   matchesHash,
   type PasswordHash,
@@ -19,6 +20,9 @@ import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";
 
+/** Runs the check of a password when its client may have one, or throws. */
+export type Turn = (check: () => Promise<boolean>) => Promise<boolean>;
+
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
@@ -28,9 +32,9 @@ export interface KnownUser {
   readonly hash: string;
   /**
    * Throws a ProtocolError 403 for a hash that asks for more than this server does. Passwords of one user are checked one after the
-   * other; `admit` is called when it is this one's turn, and may throw.
+   * other.
    */
-  matches(password: string, admit: () => void): Promise<boolean>;
+  matches(password: string, turn: Turn): Promise<boolean>;
 }
 
 export interface UserDirectoryParts {
@@ -52,15 +56,15 @@ export class UserDirectory {
     this.#parts = parts;
   }
 
-  /** Undefined for a name that nobody has. */
+  /** Undefined for an unknown name. Throws a ProtocolError 401 for a user whose document is in conflict. */
   async find(name: string): Promise<KnownUser | undefined> {
     const stored = this.#parts.configuration.section("admins").get(name);
     return stored ? this.#adminOf(name, stored) : this.#userOf(name);
   }
 
   /**
-   * What a user of this directory may do now; undefined for a name that nobody has. `null` is whoever reaches a server that has no
-   * administrators; such a server asks nobody who they are, so there a name that nobody has is that of a user without roles.
+   * Current rights of a user of this directory; undefined for an unknown name. Throws as `find`. `null` is any client of a server without
+   * administrators; such a server authenticates no one, so there an unknown name is a user without roles.
    */
   async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
     const admins = this.#parts.configuration.section("admins");
@@ -73,16 +77,18 @@ export class UserDirectory {
   }
 
   /**
-   * Hashes a user's password, which was found right, in the way in which new ones are hashed now (CouchDB's
-   * `upgrade_hash_on_auth`). Keeps the salt, and with it the sessions. Whoever changes the document meanwhile goes first.
+   * Hashes a user's verified password again if new ones are hashed differently now (CouchDB's `upgrade_hash_on_auth`), or if its salt is
+   * empty. Keeps any other salt, and with it the sessions. Concurrent changes of the document take precedence.
    */
   async upgradeHash(name: string, password: string): Promise<void> {
     const { kv, databases, configuration, passwords } = this.#parts;
-    if (!passwords.upgradesHashes || configuration.section("admins").has(name)) return;
+    if (configuration.section("admins").has(name)) return;
     const document = await this.#read(`${USER_ID_PREFIX}${name}`);
     const hash = document && hashOf(JSON.parse(document.body.text));
-    if (document === undefined || hash === undefined || !isOutdated(hash, passwords)) return;
-    const body = await withHash(document.body, password, passwords, hash.salt);
+    if (document === undefined || hash === undefined) return;
+    const isUpgraded = passwords.upgradesHashes && isOutdated(hash, passwords);
+    if (!isUpgraded && hash.salt !== "") return;
+    const body = await withHash(document.body, password, passwords, hash.salt || undefined);
     const { id, revision: parent, attachments } = document;
     const kept = attachments.map((each) => ({ kind: "stub", name: each.name }) as const);
     const edit = { mode: "interactive", id, parent, deleted: false, body } as const;
@@ -107,7 +113,7 @@ export class UserDirectory {
       roles: roles.filter((role) => typeof role === "string" && role !== "_admin"),
       salt: hash.salt,
       hash: `${hash.salt}${hash.key}`,
-      matches: (password, admit) => this.#check({ name, hash }, password, admit),
+      matches: (password, turn) => this.#check({ name, hash }, password, turn),
     };
   }
 
@@ -118,24 +124,42 @@ export class UserDirectory {
       roles: ["_admin"],
       salt: stored,
       hash: stored,
-      matches: (password, admit) =>
+      matches: (password, turn) =>
         hash === undefined
-          ? Promise.resolve(sameText(password, stored))
-          : this.#check({ name, hash }, password, admit),
+          ? this.#inTurn(name, turn, async () => {
+              return sameText(password, stored) || this.#reject(password);
+            })
+          : this.#check({ name, hash }, password, turn),
     };
+  }
+
+  /** Takes as long as checking a wrong password of a user, so that the time does not reveal which users exist. */
+  rejectUnknown(name: string, password: string, turn: Turn): Promise<boolean> {
+    return this.#inTurn(name, turn, () => this.#reject(password));
+  }
+
+  async #reject(password: string): Promise<false> {
+    await hashPassword(password, this.#parts.passwords);
+    return false;
   }
 
   #check(
     { name, hash }: { readonly name: string; readonly hash: PasswordHash },
     password: string,
-    admit: () => void,
+    turn: Turn,
   ): Promise<boolean> {
-    const fault = hashFault(hash, this.#parts.passwords);
+    const { passwords } = this.#parts;
+    const fault = hashFault(hash, passwords);
     if (fault !== undefined) throw new ProtocolError(403, "forbidden", fault);
-    const check = async (): Promise<boolean> => {
-      admit();
-      return matchesHash(password, hash);
-    };
+    return this.#inTurn(name, turn, async () => {
+      if (await matchesHash(password, hash)) return true;
+      return isOutdated(hash, passwords) && this.#reject(password);
+    });
+  }
+
+  /** Checks of one name run one after the other. */
+  #inTurn(name: string, turn: Turn, match: () => Promise<boolean>): Promise<boolean> {
+    const check = (): Promise<boolean> => turn(match);
     const before = this.#checksOf.get(name);
     const checked = before === undefined ? check() : before.then(check, check);
     this.#checksOf.set(name, checked);
@@ -149,15 +173,25 @@ export class UserDirectory {
   async #read(id: string): Promise<Document | undefined> {
     const { kv, databases } = this.#parts;
     try {
-      const document = await kv.read(async (tx) =>
-        (await databases.open(tx, "_users")).read(tx, id),
-      );
-      return document === undefined || document.deleted ? undefined : document;
+      return await kv.read(async (tx) => {
+        const users = await databases.open(tx, "_users");
+        const leaves = await users.leaves(tx, id);
+        if (leaves.filter(({ deleted }) => !deleted).length > 1) throw conflict();
+        const document = await users.read(tx, id);
+        return document === undefined || document.deleted ? undefined : document;
+      });
     } catch (error) {
       if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
       throw error;
     }
   }
+}
+
+/** CouchDB's answer. Any of the leaves may hold a leaked password or revoked roles. */
+function conflict(): ProtocolError {
+  const reason =
+    "User document conflicts must be resolved before the document is used for authentication purposes.";
+  return new ProtocolError(401, "unauthorized", reason);
 }
 
 /** What CouchDB keeps of a password in a user's document; undefined when it keeps nothing that a password matches. */

@@ -38,7 +38,7 @@ async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Pro
   }
   const fault = passwordFault(password, rules.requirements);
   if (fault !== undefined) throw badRequest(fault);
-  const kept = keepsSalt === true && typeof salt === "string" ? salt : undefined;
+  const kept = keepsSalt === true && typeof salt === "string" && salt !== "" ? salt : undefined;
   return { ...edit, body: await withHash(edit.body, password, rules, kept) };
 }
 

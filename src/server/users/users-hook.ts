@@ -7,10 +7,12 @@ import {
   type DocumentEdit,
   type HookedDatabase,
   isDatabaseAdmin,
+  type Leaf,
   type SecuritySubject,
   type WriteContext,
 } from "../../databases/index.ts";
 import type { Transaction } from "../../kv/index.ts";
+import { formatRevision } from "../../protocol/index.ts";
 import { hashFault, type PasswordLimits } from "../passwords.ts";
 import { hashOf, USER_ID_PREFIX } from "./user-directory.ts";
 
@@ -32,11 +34,14 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
     async beforeWrite(tx, database, edit, context) {
       if (edit.id.startsWith("_design/")) return { edit };
       const isAdmin = isDatabaseAdmin(await database.security(tx), context);
-      // Somebody unknown may sign up; somebody known does not learn of others.
-      if (!isAdmin && context.userName !== null && !isOwn(edit, context)) {
+      const live = (await database.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
+      // Anonymous users may sign up; named users learn nothing about others.
+      if (!isAdmin && context.userName !== null && !mayWriteOwn(edit, context, live)) {
         return { rejected: "not_found", reason: "missing" };
       }
-      const refusal = await judge(tx, database, { edit, context, isAdmin, limits });
+      const refusal =
+        conflictFault(edit, context, isAdmin, live) ??
+        (await judge(tx, database, { edit, context, isAdmin, limits }));
       return refusal === undefined ? { edit } : { rejected: "forbidden", reason: refusal };
     },
     afterRead: (document, reader) =>
@@ -44,8 +49,44 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
   };
 }
 
-function isOwn({ id }: { readonly id: string }, { userName }: SecuritySubject): boolean {
+/** Whether it is the document of this user of the directory. A token or a proxy only vouches for the name. */
+function isOwn({ id }: { readonly id: string }, subject: SecuritySubject): boolean {
+  return subject.vouchedBy === undefined && hasName(id, subject);
+}
+
+/** Like anonymous users, a user with a token may sign up, but not touch the document of a user of the same name. */
+function mayWriteOwn({ id }: DocumentEdit, writer: WriteContext, live: readonly Leaf[]): boolean {
+  return hasName(id, writer) && (writer.vouchedBy === undefined || live.length === 0);
+}
+
+function hasName(id: string, { userName }: SecuritySubject): boolean {
   return userName !== null && id === `${USER_ID_PREFIX}${userName}`;
+}
+
+/**
+ * Only administrators may cause or change a conflict, and only server administrators may delete a leaf of one: whichever leaf wins next
+ * takes effect with its roles and its password.
+ */
+function conflictFault(
+  edit: DocumentEdit,
+  { isAdmin: isServerAdmin }: WriteContext,
+  isAdmin: boolean,
+  live: readonly Leaf[],
+): string | undefined {
+  if (isServerAdmin || live.length === 0) return undefined;
+  if (live.length > 1) {
+    if (isAdmin && !edit.deleted) return undefined;
+    return "Only admins may change a user document in conflict.";
+  }
+  const [{ revision }] = live as readonly [Leaf];
+  if (isAdmin || edit.deleted || follows(edit, revision)) return undefined;
+  return "Only admins may bring a user document into conflict.";
+}
+
+function follows(edit: DocumentEdit, revision: string): boolean {
+  if (edit.mode === "interactive") return edit.parent === revision;
+  const { start, hashes } = edit.revisions;
+  return hashes.some((hash, distance) => formatRevision(start - distance, hash) === revision);
 }
 
 /** Undefined when nothing is public. Design documents are for administrators. */
@@ -76,8 +117,8 @@ async function judge(
   const old: Members | undefined =
     winner === undefined || winner.deleted ? undefined : JSON.parse(winner.body.text);
   if (edit.deleted) {
-    const isOwn = context.userName !== null && context.userName === old?.name;
-    return context.isAdmin || isOwn ? undefined : "Only admins may delete other user docs.";
+    const isAllowed = context.isAdmin || (old !== undefined && isOwn(edit, context));
+    return isAllowed ? undefined : "Only admins may delete other user docs.";
   }
   const members: Members = JSON.parse(edit.body.text);
   return (
@@ -89,7 +130,7 @@ async function judge(
 }
 
 function shapeFault(id: string, members: Members, old: Members | undefined): string | undefined {
-  const { type, name, roles, password, password_scheme: scheme } = members;
+  const { type, name, roles, password, password_scheme: scheme, salt } = members;
   if (type !== "user") return "doc.type must be user";
   if (typeof name !== "string" || name === "") return "doc.name is required";
   if (roles === undefined) return "doc.roles must exist";
@@ -105,7 +146,8 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
   if (password !== undefined && password !== null) {
     return "Passwords are texts, and are hashed before they are stored.";
   }
-  if (members.password_sha !== undefined && members.salt === undefined) {
+  if (salt === "") return "salt must not be empty.";
+  if (members.password_sha !== undefined && salt === undefined) {
     return "Users with password_sha must have a salt.";
   }
   if (scheme !== undefined && scheme !== "simple" && scheme !== "pbkdf2") {
@@ -141,11 +183,14 @@ function readerFault(
 function roleFault(
   { name, roles }: Members,
   old: Members | undefined,
-  { userName }: WriteContext,
+  { userName, vouchedBy }: WriteContext,
 ): string | undefined {
   const added = roles as readonly string[];
   if (old === undefined) return added.length > 0 ? "Only _admin may set roles" : undefined;
-  if (userName !== name) return "You may only update your own user document.";
+  // Anonymous users and those with a token have no document of their own.
+  if (vouchedBy !== undefined || userName !== name) {
+    return "You may only update your own user document.";
+  }
   const before = Array.isArray(old.roles) ? old.roles : [];
   const isSame = JSON.stringify(before.toSorted()) === JSON.stringify(added.toSorted());
   return isSame ? undefined : "Only _admin may edit roles";

@@ -1,0 +1,26 @@
+/** Bounds the password checks that one address has under way, so that a flood of names from it delays others little. */
+import { Semaphore } from "../../base/index.ts";
+
+/** More than the threads that hash, so that a proxy's users lose nothing. */
+const CHECKS_PER_PEER = 4;
+
+interface Line {
+  readonly semaphore: Semaphore;
+  count: number;
+}
+
+export class PeerTurns {
+  readonly #lines = new Map<string, Line>();
+
+  async run<T>(peer: string, check: () => T | Promise<T>): Promise<T> {
+    const line = this.#lines.get(peer) ?? { semaphore: new Semaphore(CHECKS_PER_PEER), count: 0 };
+    this.#lines.set(peer, line);
+    line.count++;
+    try {
+      return await line.semaphore.run(async () => check());
+    } finally {
+      line.count--;
+      if (line.count === 0) this.#lines.delete(peer);
+    }
+  }
+}

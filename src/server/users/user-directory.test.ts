@@ -1,0 +1,83 @@
+/** Users that a store may hold from earlier versions, and the effort spent on unknown names. */
+import crypto, { createHash } from "node:crypto";
+import { syncBuiltinESMExports } from "node:module";
+import { afterAll, beforeAll, beforeEach, expect, type MockInstance, test, vi } from "vitest";
+import { Utf8Text } from "../../base/index.ts";
+import { DatabaseRegistry } from "../../databases/index.ts";
+import { createSystemRuntime } from "../../host/index.ts";
+import { KeyValueStore, MemoryEngine, Subspace } from "../../kv/index.ts";
+import { Configuration } from "../settings/configuration.ts";
+import type { Turn, UserDirectory } from "./user-directory.ts";
+
+const SERVER = { userName: null, roles: ["_admin"], isAdmin: true };
+
+let pbkdf2: MockInstance<typeof crypto.pbkdf2>;
+let Directory: typeof UserDirectory;
+let passwordSettings: typeof import("../settings/password-settings.ts").passwordSettings;
+
+beforeAll(async () => {
+  pbkdf2 = vi.spyOn(crypto, "pbkdf2");
+  syncBuiltinESMExports();
+  // They keep the function that they find.
+  ({ passwordSettings } = await import("../settings/password-settings.ts"));
+  Directory = (await import("./user-directory.ts")).UserDirectory;
+});
+
+beforeEach(() => {
+  pbkdf2.mockClear();
+});
+
+afterAll(() => {
+  pbkdf2.mockRestore();
+  syncBuiltinESMExports();
+});
+
+/** A directory whose store has these documents of users. */
+async function open(users: Readonly<Record<string, object>>): Promise<UserDirectory> {
+  const runtime = createSystemRuntime();
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const databases = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks: [] });
+  const configuration = new Configuration({ given: [], localFile: undefined, settings: [] });
+  configuration.set("chttpd_auth", "iterations", "77");
+  await kv.transact(async (tx) => {
+    const database = await databases.create(tx, "_users");
+    for (const [name, members] of Object.entries(users)) {
+      const body = Utf8Text.of(JSON.stringify({ name, type: "user", roles: [], ...members }));
+      const id = `org.couchdb.user:${name}`;
+      const edit = { mode: "interactive", id, parent: undefined, deleted: false } as const;
+      await database.write(tx, { ...edit, body, attachments: [] }, SERVER);
+    }
+  });
+  const passwords = passwordSettings(configuration);
+  return new Directory({ kv, databases, configuration, passwords });
+}
+
+const simple = (password: string, salt: string) => ({
+  password_scheme: "simple",
+  salt,
+  password_sha: createHash("sha1").update(`${password}${salt}`).digest("hex"),
+});
+
+const turn: Turn = (check) => check();
+
+test("an empty salt that a store still has is replaced by the next login, and no other one is", async () => {
+  const users = await open({ sal: simple("pw", ""), ben: simple("pw", "kept") });
+  for (const name of ["sal", "ben"]) {
+    expect(await (await users.find(name))?.matches("pw", turn)).toBe(true);
+    await users.upgradeHash(name, "pw");
+  }
+  expect((await users.find("sal"))?.salt).toMatch(/^[0-9a-f]{32}$/);
+  expect((await users.find("ben"))?.salt).toBe("kept");
+  expect(await (await users.find("sal"))?.matches("pw", turn)).toBe(true);
+});
+
+test("a wrong password of an unknown user, of one with a hash and of one with an old hash costs the same derivation", async () => {
+  const users = await open({ old: simple("pw", "salt"), new: simple("pw", "salt") });
+  await users.upgradeHash("new", "pw");
+  pbkdf2.mockClear();
+  for (const name of ["old", "new"]) {
+    expect(await (await users.find(name))?.matches("no", turn)).toBe(false);
+  }
+  expect(await users.rejectUnknown("unknown", "no", turn)).toBe(false);
+  expect(pbkdf2.mock.calls.map(([, , iterations]) => iterations)).toEqual([77, 77, 77]);
+});
