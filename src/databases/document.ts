@@ -5,6 +5,7 @@
  * numbers and member order do not change. It is read as the stored UTF-8, and converted to characters on request.
  */
 import type { Utf8Text } from "../base/index.ts";
+import type { Authority } from "./authority.ts";
 
 /** `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. The hash is 32 hex digits when we made it. */
 export type Revision = string;
@@ -42,6 +43,8 @@ export interface Document {
   readonly body: Utf8Text;
   readonly revisions: RevisionPath;
   readonly attachments: readonly Attachment[];
+  /** Of this revision, in databases whose hook keeps it; absent in revisions of older versions. */
+  readonly authority?: Authority;
 }
 
 /** An attachment in a write: kept from the parent by name, or bytes that were staged before. */
@@ -77,6 +80,8 @@ export type DocumentEdit = {
   readonly deleted: boolean;
   readonly body: Utf8Text;
   readonly attachments: readonly AttachmentEdit[];
+  /** Stored with the new leaf. Only hooks set it. */
+  readonly authority?: Authority | undefined;
 } & (
   | {
       /** A user's edit of a leaf: it makes a new revision, or is a conflict. */

@@ -8,6 +8,7 @@ import { Versionstamp } from "../kv/index.ts";
 import type { Attachment } from "./document.ts";
 import {
   decodeAttachmentList,
+  decodeAuthoredBody,
   decodeBody,
   decodeLocal,
   decodeSecurity,
@@ -102,6 +103,18 @@ const ROWS = [
     (body) => one(encodeBody(utf8Encode(body))),
     (bytes) => decodeBody([bytes]).text,
     "017b22c3a9223a317d",
+  ),
+  row(
+    "BodyRecord with an authority",
+    { text: '{"é":1}', authority: { userName: "joe", wasAdmin: true } },
+    ({ text, authority }) => one(encodeBody(utf8Encode(text), undefined, authority)),
+    (bytes) => {
+      const { text, authority } = decodeAuthoredBody([bytes]);
+      return { text: text.text, authority: authority as { userName: string; wasAdmin: boolean } };
+    },
+    "0322" +
+      "7b22757365724e616d65223a226a6f65222c2277617341646d696e223a747275657d" +
+      "7b22c3a9223a317d",
   ),
   row(
     "AttachmentListRecord",

@@ -67,6 +67,8 @@ export interface WriteValidation {
 export interface WriteContext extends SecuritySubject {
   /** How the edit is validated; absent when the server itself writes. */
   readonly validation?: WriteValidation;
+  /** Whether a replication brings the revisions from another database, whose authors are unknown here. */
+  readonly bringsCopies?: boolean;
   /** The replicator's own update of a replication document; an object identity, so it cannot be forged. */
   readonly replicator?: symbol;
   /** Replication jobs that the write adds wait for an operator, and why; absent: they run. */

@@ -37,6 +37,14 @@ export type {
   StageOptions,
 } from "./attachments/attachment-store.ts";
 export { AttachmentStore } from "./attachments/attachment-store.ts";
+export type { Authority, Vouched } from "./authority.ts";
+export {
+  authorityOf,
+  isSameAuthority,
+  mayNameSecrets,
+  ownerKey,
+  vouchedSubject,
+} from "./authority.ts";
 export type { ChangesOfDocuments, ChangesOptions } from "./changes/changes-feed.ts";
 export { LOOKED_UP_MAX } from "./changes/changes-feed.ts";
 export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./changes/database-updates.ts";

@@ -116,8 +116,6 @@ export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
 export { adminOnlyRefusal } from "./request/admin-only.ts";
-export type { JobOwner, Vouched } from "./request/job-owner.ts";
-export { ownerKey, ownerOf } from "./request/job-owner.ts";
 export { ReplicationInvalidError } from "./request/parse-fields.ts";
 export { parseReplication } from "./request/parse-replication.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";

@@ -3,7 +3,13 @@
  * rights of its job, and whether another job does the same. Nothing is written, here or there.
  */
 import { finishWithin, type Runtime } from "../base/index.ts";
-import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
+import {
+  type Authority,
+  authorityOf,
+  type Database,
+  type DatabaseRegistry,
+  type WriteContext,
+} from "../databases/index.ts";
 import { isWritten, writeRefusal } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { ChecksBusyError } from "./checks-busy.ts";
@@ -22,7 +28,6 @@ import { persistentJobId } from "./jobs/job-data.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
-import { type JobOwner, ownerOf } from "./request/job-owner.ts";
 import { parseEndpoint, type Side } from "./request/parse-endpoint.ts";
 import type { Members } from "./request/parse-fields.ts";
 import { ReplicationInvalidError } from "./request/parse-fields.ts";
@@ -174,7 +179,7 @@ export class ReplicationChecks {
 
   async #sourceOf(
     members: Members,
-    owner: JobOwner,
+    owner: Authority,
     signal: AbortSignal,
   ): Promise<EndpointCheck | undefined> {
     return this.#endpoint("source", members, owner, signal, async (endpoint, limited) => {
@@ -186,7 +191,7 @@ export class ReplicationChecks {
 
   async #targetOf(
     members: Members,
-    owner: JobOwner,
+    owner: Authority,
     signal: AbortSignal,
   ): Promise<EndpointCheck | undefined> {
     return this.#endpoint("target", members, owner, signal, async (endpoint, limited) => {
@@ -206,7 +211,7 @@ export class ReplicationChecks {
   async #endpoint(
     side: Side,
     members: Members,
-    owner: JobOwner,
+    owner: Authority,
     signal: AbortSignal,
     look: (endpoint: Endpoint, signal: AbortSignal) => Promise<EndpointCheck>,
   ): Promise<EndpointCheck | undefined> {
@@ -234,7 +239,7 @@ export class ReplicationChecks {
   }
 
   /** As a run does, but each request is asked once. */
-  #open(address: EndpointAddress, owner: JobOwner): Endpoint {
+  #open(address: EndpointAddress, owner: Authority): Endpoint {
     const { endpoints, config } = this.#parts;
     return endpoints.open(address, { ...config.options, retriesPerRequest: 0 }, owner);
   }
@@ -242,7 +247,7 @@ export class ReplicationChecks {
   /** Another job that copies the same. Undefined also where the source does not say what its filter is. */
   async #twinOf(
     replication: Replication,
-    owner: JobOwner,
+    owner: Authority,
     { ownJobId, signal }: { readonly ownJobId: string; readonly signal: AbortSignal },
   ): Promise<JobEntry | undefined> {
     const { runtime, replicator, ids } = this.#parts;
@@ -285,9 +290,10 @@ async function isThere(
 }
 
 /** On whose behalf a new job would run. */
-function ownerOfJob({ owner: named }: Members, writer: WriteContext): JobOwner {
+function ownerOfJob({ owner: named }: Members, writer: WriteContext): Authority {
   const userName = ownerOnceWritten(named, writer);
-  return userName === writer.userName ? ownerOf(writer) : { userName };
+  const own = authorityOf(writer);
+  return userName === writer.userName ? own : { ...own, userName, vouched: undefined };
 }
 
 function addressOf(

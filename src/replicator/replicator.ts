@@ -3,7 +3,7 @@
  * The schedulers of the nodes run them.
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
-import type { DatabaseRegistry } from "../databases/index.ts";
+import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
 import { CredentialReplacements } from "./credential-replacements.ts";
@@ -31,7 +31,6 @@ import { sharesOfGroups } from "./jobs/replication-group.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
-import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
 import { type ReplicationIdContext, transientJobId } from "./request/replication-id.ts";
 import { Rules, type RulesParts } from "./rules/rules.ts";
@@ -50,7 +49,7 @@ export class JobNotYoursError extends OperationalError {
 }
 
 /** Who starts or cancels a transient job: a user's own jobs have ids of their own, and an admin may cancel any. */
-export interface Requester extends JobOwner {
+export interface Requester extends Authority {
   readonly isAdmin: boolean;
   /** Of the request of the API, for the log; absent: there was none. */
   readonly requestId?: string;
@@ -162,20 +161,19 @@ export class Replicator {
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
     const { kv, jobs, controls, runtime } = this.#parts;
-    const { userName, vouched, requestId } = requester;
+    const { userName, vouched, isAdmin: wasAdmin, requestId } = requester;
+    const authority: Authority = { userName, vouched, wasAdmin };
     const id = this.transientId(replication, requester);
     await kv.transact(async (tx) => {
       const existing = await jobs.get(tx, jobName(id));
       if (existing !== undefined) {
-        const step = await stepWhenAskedAgain(tx, controls, existing, {
-          replication,
-          vouched,
-        });
+        const again = { replication, ...authority };
+        const step = await stepWhenAskedAgain(tx, controls, existing, again);
         if (step === "nothing") return;
         await removeJob(this.#parts, tx, existing);
       }
       const asked = { replication, refusal: undefined };
-      const origin = { ...asked, document: undefined, userName, vouched };
+      const origin = { ...asked, document: undefined, ...authority };
       const data = await addJob(this.#parts, tx, id, origin);
       const trace = jobTrace(runtime.trace, describeJob(id, data));
       tx.afterCommit(() => trace.event("replication.added", { jobId: id, requestId }));
@@ -272,7 +270,7 @@ export class Replicator {
   }
 
   /** A job by replication id or job id; by a replication id the one that `asker` started, if there are several. */
-  find(id: string, asker?: JobOwner): Promise<JobEntry | undefined> {
+  find(id: string, asker?: Authority): Promise<JobEntry | undefined> {
     const { kv, ownership } = this.#parts;
     return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, asker)));
   }

@@ -1,7 +1,8 @@
 /** The job that the `{id}` of a path names: a replication id, or `database/document` of a replication document. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
+import { authorityOf } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import { type JobEntry, ownerOf, type Replicator } from "../../replicator/index.ts";
+import type { JobEntry, Replicator } from "../../replicator/index.ts";
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import { noSuch } from "./no-such.ts";
@@ -20,7 +21,7 @@ export async function findJob(
   call: Call,
 ): Promise<JobEntry> {
   const id = parameter(call, "id");
-  const asker = ownerOf(securitySubject(call.user));
+  const asker = authorityOf(securitySubject(call.user));
   // A plus that a client forgot to escape has become a space on its way.
   const unescaped = await replicator.find(id.replaceAll(" ", "+"), asker);
   const entry = unescaped ?? (await replicator.find(id, asker));

@@ -1,9 +1,9 @@
 /** `POST /_replicate`: transient replications (`couch_replicator_httpd`). */
 import { errorCode, parseInTurns, Utf8Text } from "../../base/index.ts";
+import { authorityOf } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   adminOnlyRefusal,
-  ownerOf,
   parseReplication,
   type ReplicationFailure,
   type Replicator,
@@ -35,7 +35,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   }
   const body = members as Readonly<Record<string, unknown>>;
   const { user, requestId } = call;
-  const requester = { ...ownerOf(securitySubject(user)), isAdmin: user.isAdmin, requestId };
+  const requester = { ...authorityOf(securitySubject(user)), isAdmin: user.isAdmin, requestId };
   const { cancel = false } = body;
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);

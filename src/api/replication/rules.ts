@@ -1,13 +1,13 @@
 /** `/_tandem/rules`: one replication for each database of a server whose name matches. CouchDB has no counterpart. */
 
 import { errorCode } from "../../base/index.ts";
+import { authorityOf } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   describeFailure,
   EndpointError,
   isoTime,
   maskedRule,
-  ownerOf,
   type PlannedDatabases,
   type RulePlan,
   type RulePlans,
@@ -70,7 +70,7 @@ async function putRule(
   const isDryRun = dryRunParameter(call);
   const name = parameter(call, "name");
   const members = await readRule(call, name);
-  const owner = ownerOf(securitySubject(call.user));
+  const owner = authorityOf(securitySubject(call.user));
   if (isDryRun) {
     const { signal } = call.request;
     return planned(await checked(() => rulePlans.ofPut(name, members, owner, signal)));
@@ -91,7 +91,7 @@ async function removeRule(
     if (plan === undefined) throw missing(call);
     return planned(plan);
   }
-  if (!(await rules.remove(name, ownerOf(securitySubject(call.user))))) throw missing(call);
+  if (!(await rules.remove(name, authorityOf(securitySubject(call.user))))) throw missing(call);
   return json(200, { ok: true });
 }
 

@@ -1,5 +1,6 @@
 /** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: the present states of replication jobs. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
+import { authorityOf, ownerKey } from "../../databases/index.ts";
 import type { IndexBuilds, RunningBuild } from "../../indexes/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -8,8 +9,6 @@ import {
   type JobEntry,
   type JobPageRequest,
   jobView,
-  ownerKey,
-  ownerOf,
   type ReplicationState,
   type Replicator,
   taskView,
@@ -80,7 +79,7 @@ async function listJobs(
 /** A job by replication id or job id. Administrators and read-only operators see all of them, and other users those that they started. */
 async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Promise<ApiResponse> {
   const { name } = call.user;
-  const asker = ownerOf(securitySubject(call.user));
+  const asker = authorityOf(securitySubject(call.user));
   const entry = await replicator.find(parameter(call, "id").replaceAll(" ", "+"), asker);
   const isOwn = name !== null && entry !== undefined && ownerKey(entry.data) === ownerKey(asker);
   if (!readsOperations(call.user) && !isOwn) requireAdmin(call);

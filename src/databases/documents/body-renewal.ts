@@ -4,7 +4,7 @@
  */
 import { assert } from "../../base/index.ts";
 import type { Transaction, Versionstamp } from "../../kv/index.ts";
-import { decodeBody, encodeBody, isCurrentBody } from "../records/body-record.ts";
+import { decodeAuthoredBody, encodeBody, isCurrentBody } from "../records/body-record.ts";
 import type { BodySealOf } from "../records/body-seals.ts";
 import { CHUNK_BYTES } from "../records/chunks.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
@@ -65,7 +65,8 @@ export class BodyRenewal {
     if (sealed === undefined) return undefined;
     const stored = await this.#reader.bodyChunks(tx, id, leaf);
     if (isCurrentBody(stored, sealed)) return undefined;
-    const chunks = encodeBody(decodeBody(stored, sealed).bytes, sealed);
+    const { text, authority } = decodeAuthoredBody(stored, sealed);
+    const chunks = encodeBody(text.bytes, sealed, authority);
     for (const [chunk, bytes] of chunks.entries()) tx.set(this.#keys.body(id, leaf, chunk), bytes);
     for (let chunk = chunks.length; chunk < stored.length; chunk++) {
       tx.clear(this.#keys.body(id, leaf, chunk));

@@ -10,7 +10,7 @@ import {
 } from "../../kv/index.ts";
 import type { Attachment, Document } from "../document.ts";
 import { isDocumentId } from "../names.ts";
-import { decodeAttachmentList, decodeBody } from "../records/body-record.ts";
+import { decodeAttachmentList, decodeAuthoredBody, decodeBody } from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
@@ -133,14 +133,21 @@ export class DocumentReader {
       for (let chunk = 0; chunk < count; chunk++) chunks[chunk] = present(values[next++]);
       return chunks;
     };
-    return leaves.map(({ id, node }) => ({
-      id,
-      revision: formatRevision(node),
-      deleted: node.leaf.deleted,
-      body: decodeBody(take(node.leaf.bodyChunkCount), this.#sealOf(id, node)),
-      revisions: pathOf(node),
-      attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
-    }));
+    return leaves.map(({ id, node }) => {
+      const { text, authority } = decodeAuthoredBody(
+        take(node.leaf.bodyChunkCount),
+        this.#sealOf(id, node),
+      );
+      const document: Document = {
+        id,
+        revision: formatRevision(node),
+        deleted: node.leaf.deleted,
+        body: text,
+        revisions: pathOf(node),
+        attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
+      };
+      return authority === undefined ? document : { ...document, authority };
+    });
   }
 
   /** A revision that another one follows, as the reader may see it; undefined when its body is gone, or it is hidden. */

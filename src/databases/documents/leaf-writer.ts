@@ -41,7 +41,7 @@ export class LeafWriter {
         max: BODY_BYTES_MAX,
       });
     }
-    const bodyChunks = encodeBody(body, this.#sealOf(edit.id, revision));
+    const bodyChunks = encodeBody(body, this.#sealOf(edit.id, revision), edit.authority);
     for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
       const key = this.#keys.body(edit.id, revision, chunk);
       tx.set(key, bodyChunks[chunk] as Uint8Array, ofChunk(chunk));

@@ -2,7 +2,8 @@
  * The stored form of a leaf's body, of the list of its attachments, and of local documents and security objects. All
  * are texts that are cut into chunks.
  *
- *   BodyRecord             format (1), the body's text in UTF-8; or format (2), the same sealed
+ *   BodyRecord             format (1), the body's text in UTF-8; or format (2), the same sealed; or format (3), the authority as
+ *                          JSON behind its length, and the text; or format (4), the same sealed
  *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position, digest (16),
  *                          encoding (1), length, encoded length, content (16)
  *   LocalRecord            format (1), number of chunks, revision number, the body's text
@@ -12,6 +13,7 @@ import {
   assert,
   base64Decode,
   base64Encode,
+  concatBytes,
   hexDecode,
   hexEncode,
   type JsonText,
@@ -19,12 +21,15 @@ import {
   Utf8Text,
   utf8Decode,
 } from "../../base/index.ts";
+import type { Authority } from "../authority.ts";
 import type { Attachment } from "../document.ts";
 import { CHUNK_BYTES, joinChunks, splitBehind, splitChunks } from "./chunks.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
 const FORMAT_SEALED = 2;
+const FORMAT_AUTHORED = 3;
+const FORMAT_AUTHORED_SEALED = 4;
 const DIGEST_BYTES = 16;
 const CONTENT_ID_BYTES = 16;
 const DIGEST_PREFIX = "md5-";
@@ -37,28 +42,62 @@ export interface BodySeal {
   readonly place: string;
 }
 
+/** A leaf's body, with the authority of the leaf in databases that keep one. */
+export interface AuthoredBody {
+  readonly text: Utf8Text;
+  readonly authority: Authority | undefined;
+}
+
 /** The chunks of a text in UTF-8, until another record is begun. All but the first share its memory. */
-export function encodeBody(text: Uint8Array, sealed?: BodySeal): Uint8Array[] {
-  if (sealed === undefined) return splitBehind(new RecordWriter().byte(FORMAT), text);
-  const bytes = sealed.seal.seal(text, sealed.place);
-  return splitBehind(new RecordWriter().byte(FORMAT_SEALED), bytes);
+export function encodeBody(
+  text: Uint8Array,
+  sealed?: BodySeal,
+  authority?: Authority,
+): Uint8Array[] {
+  const isAuthored = authority !== undefined;
+  const plain = isAuthored ? authoredBytes(text, authority) : text;
+  if (sealed === undefined) {
+    return splitBehind(new RecordWriter().byte(isAuthored ? FORMAT_AUTHORED : FORMAT), plain);
+  }
+  const format = isAuthored ? FORMAT_AUTHORED_SEALED : FORMAT_SEALED;
+  return splitBehind(new RecordWriter().byte(format), sealed.seal.seal(plain, sealed.place));
+}
+
+function authoredBytes(text: Uint8Array, authority: Authority): Uint8Array {
+  return concatBytes([new RecordWriter().text(JSON.stringify(authority)).finish(), text]);
 }
 
 /** The text, in the memory of the chunks unless it is sealed. */
 export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Utf8Text {
+  return decodeAuthoredBody(chunks, sealed).text;
+}
+
+export function decodeAuthoredBody(chunks: readonly Uint8Array[], sealed?: BodySeal): AuthoredBody {
   const reader = new RecordReader(chunks[0] as Uint8Array);
   const format = reader.byte();
-  const text = textOf(reader.rest(), chunks);
-  if (format === FORMAT) return text;
-  assert(format === FORMAT_SEALED, "The body record has a format of this version");
+  const stored = textOf(reader.rest(), chunks);
+  if (format === FORMAT) return { text: stored, authority: undefined };
+  if (format === FORMAT_AUTHORED) return splitAuthored(stored.bytes);
+  const isSealed = format === FORMAT_SEALED || format === FORMAT_AUTHORED_SEALED;
+  assert(isSealed, "The body record has a format of this version");
   assert(sealed !== undefined, "Only bodies of a database that has a seal are sealed");
-  return Utf8Text.encoded(sealed.seal.open(text.bytes, sealed.place));
+  const opened = sealed.seal.open(stored.bytes, sealed.place);
+  if (format === FORMAT_AUTHORED_SEALED) return splitAuthored(opened);
+  return { text: Utf8Text.encoded(opened), authority: undefined };
+}
+
+function splitAuthored(bytes: Uint8Array): AuthoredBody {
+  const reader = new RecordReader(bytes);
+  const authority: Authority = JSON.parse(reader.text());
+  return { text: Utf8Text.encoded(reader.rest()), authority };
 }
 
 /** Whether the record is sealed as `encodeBody` would seal it now. */
 export function isCurrentBody(chunks: readonly Uint8Array[], { seal }: BodySeal): boolean {
   const reader = new RecordReader(joinChunks(chunks));
-  return reader.byte() === FORMAT_SEALED && seal.isCurrent(reader.rest());
+  const format = reader.byte();
+  const isSealed = format === FORMAT_SEALED || format === FORMAT_AUTHORED_SEALED;
+  return isSealed && seal.isCurrent(reader.rest());
 }
 
 export function encodeAttachmentList(attachments: readonly Attachment[]): Uint8Array[] {

@@ -79,13 +79,13 @@ function outlineBody({ body }: Document): JsonValue {
 }
 
 /**
- * Writes what is another body, without asking the functions of design documents; false when that was refused. The job is not affected
- * either way.
+ * Writes another body with the authority of the one that it replaces, without asking the functions of design documents; false if
+ * that was refused. The job is not affected either way.
  */
 export async function rewrite(
   tx: Transaction,
   database: Database,
-  { id, revision: parent, body: before, attachments }: Document,
+  { id, revision: parent, body: before, attachments, authority }: Document,
   body: JsonText,
 ): Promise<boolean> {
   if (body === before.text) return true;
@@ -97,6 +97,7 @@ export async function rewrite(
     deleted: false,
     body: Utf8Text.of(body),
     attachments: stubs,
+    authority,
   } as const;
   return (await database.write(tx, edit, CONTEXT)).kind === "written";
 }

@@ -9,13 +9,16 @@ import {
   type Seal,
   type Utf8Text,
 } from "../../base/index.ts";
-import type {
-  Database,
-  DatabaseHook,
-  Document,
-  DocumentEdit,
-  SecuritySubject,
-  WriteContext,
+import {
+  type Authority,
+  type Database,
+  type DatabaseHook,
+  type Document,
+  type DocumentEdit,
+  isSameAuthority,
+  mayNameSecrets,
+  type SecuritySubject,
+  type WriteContext,
 } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -34,16 +37,15 @@ import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { replaceJob } from "../jobs/replace-job.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
-import { type JobOwner, ownerOf } from "../request/job-owner.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { ReplicationIdContext } from "../request/replication-id.ts";
+import { authorityOfEdit, UNRECORDED, unrecordedAuthority } from "./leaf-authority.ts";
 import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import {
   type OwnershipRefusal,
-  ownerOnceWritten,
   ownershipRefusal,
   visibleReplication,
   withOwner,
@@ -80,6 +82,7 @@ function isTooLong(body: Utf8Text): boolean {
 interface Judged {
   readonly body: string;
   readonly context: WriteContext;
+  readonly authority: Authority;
   readonly members: Members;
   readonly asked: Asked;
 }
@@ -111,7 +114,10 @@ export class ReplicationHook implements DatabaseHook {
     if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
     const notOwn = await ownershipRefusal(tx, database, edit, context);
     if (notOwn !== undefined) return notOwn;
-    if (edit.mode === "replicated" || edit.deleted) return { edit };
+    const authority = await authorityOfEdit(tx, database, edit, context, () =>
+      this.#job(tx, database, edit.id),
+    );
+    if (edit.mode === "replicated" || edit.deleted) return { edit: { ...edit, authority } };
     if (isTooLong(edit.body)) {
       const reason = `A replication document must not have more than ${DOCUMENT_LENGTH_MAX} characters`;
       return { rejected: "forbidden", reason };
@@ -121,13 +127,13 @@ export class ReplicationHook implements DatabaseHook {
     const members: Members = JSON.parse(unmasked.body.text);
     const body = withOwner(unmasked.body, members.owner, context);
     if (documentState(members) !== "failed") {
-      const asked = this.#parse(members, context);
+      const asked = this.#parse(members, authority);
       if (asked.refusal !== undefined) {
         return { rejected: "forbidden", reason: asked.refusal.reason };
       }
-      this.#judged.set(tx, { body: body.text, context, members, asked });
+      this.#judged.set(tx, { body: body.text, context, authority, members, asked });
     }
-    return { edit: { ...edit, body } };
+    return { edit: { ...edit, body, authority } };
   }
 
   afterRead(document: Document, reader: SecuritySubject): Document {
@@ -149,27 +155,30 @@ export class ReplicationHook implements DatabaseHook {
     const judged = this.#judgedBefore(tx, document, context);
     const members: Members = judged?.members ?? JSON.parse(document.body.text);
     const stored = storedOutcome(members);
-    const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+    const existing = await this.#job(tx, database, document.id);
+    const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
     // A document that says how its job ended asks for nothing; one that is taken over says how it is elsewhere.
-    if (stored !== undefined && existing !== undefined && pausing === undefined) return;
-    const asked = judged?.asked ?? this.#parse(members, context);
+    const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
+    if (stored !== undefined && isOwnJob && pausing === undefined) return;
+    const asked = judged?.asked ?? this.#parse(members, authority);
     const { replication } = asked;
-    const owner = ownerOfJob(members.owner, context, existing);
+    const isRecorded = document.authority !== undefined || replication === undefined;
+    const may = isRecorded ? asked : { replication: undefined, refusal: UNRECORDED };
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
+    const wanted = { ...may, ...authority, document: origin };
     if (stored !== undefined) {
       if (existing !== undefined) await removeJob(this.#parts, tx, existing);
-      await this.#addEnded(tx, id, { ...asked, ...owner, document: origin }, stored);
+      await this.#addEnded(tx, id, wanted, stored);
       return;
     }
     if (replication !== undefined && existing !== undefined) {
       const { controls } = this.#parts;
-      const { vouched } = owner;
-      const step = await stepWhenAskedAgain(tx, controls, existing, { replication, vouched });
+      const again = { replication, ...authority };
+      const step = await stepWhenAskedAgain(tx, controls, existing, again);
       const isSame = step === "nothing";
       if (isSame && (pausing === undefined || (await controls.get(tx, id)).isPaused)) return;
     }
-    const wanted = { ...asked, ...owner, document: origin };
     if (pausing === undefined && existing !== undefined) {
       await replaceJob(this.#parts, tx, existing, wanted);
       return;
@@ -216,22 +225,33 @@ export class ReplicationHook implements DatabaseHook {
     });
   }
 
+  #job(tx: Transaction, { uuid }: Database, documentId: string): Promise<Job | undefined> {
+    const id = persistentJobId(uuid, documentId);
+    return this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+  }
+
   async #remove(tx: Transaction, id: string): Promise<void> {
     const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
     if (existing !== undefined) await removeJob(this.#parts, tx, existing);
   }
 
   /** Undefined for a revision that was replicated in, and for one that wins over what was written. */
-  #judgedBefore(tx: Transaction, { body }: Document, context: WriteContext): Judged | undefined {
+  #judgedBefore(
+    tx: Transaction,
+    { body, authority }: Document,
+    context: WriteContext,
+  ): Judged | undefined {
     const judged = this.#judged.get(tx);
-    return judged?.body === body.text && judged.context === context ? judged : undefined;
+    if (judged?.body !== body.text || judged.context !== context) return undefined;
+    // Another leaf may have the same text, and another author.
+    return JSON.stringify(judged.authority) === JSON.stringify(authority) ? judged : undefined;
   }
 
-  /** What is asked for, or why it cannot be had: the document is malformed, or its writer may not have it. */
-  #parse(members: Members, { isAdmin }: WriteContext): Asked {
+  /** What is asked for, or why it cannot be had: the document is malformed, or its author may not have it. */
+  #parse(members: Members, authority: Authority): Asked {
     try {
       const replication = parseReplication(members, this.#parts.config);
-      const reason = isAdmin ? undefined : adminOnlyRefusal(replication);
+      const reason = mayNameSecrets(authority) ? undefined : adminOnlyRefusal(replication);
       if (reason === undefined) return { replication, refusal: undefined };
       return { replication: undefined, refusal: { error: "forbidden", reason } };
     } catch (error) {
@@ -251,15 +271,4 @@ export async function parentBody(
   if (edit.parent === undefined || !edit.body.text.includes(MASK)) return undefined;
   const [parent] = await database.readRevision(tx, edit.id, edit.parent);
   return parent?.deleted === false ? parent.body : undefined;
-}
-
-/**
- * The owner of a document's job. An owner who wrote the document himself has the rights that he wrote it with; one whose document somebody
- * else wrote keeps those of the job that is there, and without one is looked up in our own directory.
- */
-function ownerOfJob(named: unknown, writer: WriteContext, existing: Job | undefined): JobOwner {
-  const userName = ownerOnceWritten(named, writer);
-  if (userName === writer.userName) return ownerOf(writer);
-  const before = existing && decodeJob(existing);
-  return { userName, vouched: before?.userName === userName ? before.vouched : undefined };
 }

@@ -1,4 +1,5 @@
 /** Makes the endpoint that an address names. */
+import { type Authority, mayNameSecrets, vouchedSubject } from "../../databases/index.ts";
 import {
   type Activity,
   type EndpointSpending,
@@ -13,7 +14,7 @@ import {
 } from "../../http-client/index.ts";
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { type JobOwner, vouchedSubject } from "../request/job-owner.ts";
+import { namesMachine } from "../request/admin-only.ts";
 import { resolveReferences } from "../request/references.ts";
 import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
 import {
@@ -81,7 +82,7 @@ export class Endpoints {
   open(
     address: EndpointAddress,
     options: ReplicationOptions,
-    owner: JobOwner,
+    owner: Authority,
     { activity, generation }: RunConnections = {},
   ): Endpoint {
     const parts = this.#parts;
@@ -93,7 +94,7 @@ export class Endpoints {
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
-        ...this.#requestsParts(spending, options, activity),
+        ...this.#requestsParts(address, owner, { spending, options, activity }),
         spending,
         stallTimeoutMs: parts.config.stallTimeoutSec * 1000,
         parseMultipart: parts.parseMultipart,
@@ -106,32 +107,49 @@ export class Endpoints {
   }
 
   /** Whether the owner of a job is a server admin now. */
-  async isAdmin({ userName, vouched }: JobOwner): Promise<boolean> {
+  async isAdmin({ userName, vouched }: Authority): Promise<boolean> {
     const { resolveUser } = this.#parts;
     const user = vouched === undefined ? resolveUser(userName) : vouchedSubject(userName, vouched);
     return (await user)?.isAdmin === true;
   }
 
   /** The server at this address, which is that of its root. Throws as `open` does. */
-  openServer(address: HttpAddress): HttpServer {
+  openServer(address: HttpAddress, owner: Authority = NO_RIGHTS): HttpServer {
     const spending = this.#parts.spendingFor(address);
     const options = REPLICATION_OPTIONS_DEFAULT;
     return new HttpServer(
-      this.#requestsParts(spending, options, undefined),
+      this.#requestsParts(address, owner, { spending, options }),
       resolveReferences(address, (reference) => this.#secret(reference)),
       options,
     );
   }
 
+  /** Refuses each request while its job may not use what its address names of this machine. */
+  #permitted(address: HttpAddress, owner: Authority): Fetch {
+    if (!namesMachine(address)) return this.#fetch;
+    return async (request) => {
+      if (mayNameSecrets(owner) && (await this.isAdmin(owner))) return this.#fetch(request);
+      throw new EndpointError("forbidden", NOT_PERMITTED);
+    };
+  }
+
   #requestsParts(
-    spending: EndpointSpending,
-    options: ReplicationOptions,
-    activity: Activity | undefined,
+    address: HttpAddress,
+    owner: Authority,
+    {
+      spending,
+      options,
+      activity,
+    }: {
+      readonly spending: EndpointSpending;
+      readonly options: ReplicationOptions;
+      readonly activity?: Activity | undefined;
+    },
   ): HttpRequestsParts {
     const parts = this.#parts;
     return {
       runtime: parts.runtime,
-      fetch: withBudget(this.#fetch, spending),
+      fetch: withBudget(this.#permitted(address, owner), spending),
       rateLimits: this.#rateLimits,
       grants: this.#grants,
       tls: parts.config.tls,
@@ -160,6 +178,10 @@ export class Endpoints {
     );
   }
 }
+
+const NO_RIGHTS: Authority = { userName: null, wasAdmin: false };
+const NOT_PERMITTED =
+  "The job refers to a secret or a file of the server, and its author is no server admin";
 
 /** The same budgets; waiting for them excuses a run that does not move. */
 export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {

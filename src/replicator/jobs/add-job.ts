@@ -1,8 +1,9 @@
 /** Adds a job to the queue, with everything that is stored beside it: due now, or when its schedule says. */
+
 import type { Clock } from "../../base/index.ts";
+import type { Authority } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
 import { firstRunSec, scheduleOf } from "../request/schedule.ts";
 import { NEVER_SEC } from "./decide.ts";
@@ -25,7 +26,7 @@ export interface AddJobParts {
 }
 
 /** What is asked for, by whom, and by which document or rule. */
-export type JobOrigin = Asked & JobOwner & Pick<ReplicationJobData, "document" | "rule">;
+export type JobOrigin = Asked & Authority & Pick<ReplicationJobData, "document" | "rule">;
 
 /** What is known of a job that has ended elsewhere. */
 export type EndedElsewhere = JobOutcome &

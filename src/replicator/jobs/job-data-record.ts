@@ -33,8 +33,10 @@ const MALFORMED: ReplicationFailure = { error: "error", reason: "malformed docum
 
 /** What the queue stores of a job as its request. */
 export function encodeRequest(data: ReplicationJobData): JobData {
-  const { replication, refusal, document, rule, userName, vouched, addedTimeMs } = data;
-  return { format: FORMAT, replication, refusal, document, rule, userName, vouched, addedTimeMs };
+  const { replication, refusal, document, rule, addedTimeMs } = data;
+  const { userName, vouched, wasAdmin, isCopy } = data;
+  const authority = { userName, vouched, wasAdmin, isCopy };
+  return { format: FORMAT, replication, refusal, document, rule, ...authority, addedTimeMs };
 }
 
 /** What the queue stores of a job as its data. */
@@ -159,6 +161,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     rule: asked.rule,
     userName: asked.userName ?? null,
     vouched: asked.vouched,
+    wasAdmin: asked.wasAdmin,
+    isCopy: asked.isCopy,
     addedTimeMs: asked.addedTimeMs ?? 0,
     state,
     failure,

@@ -4,10 +4,10 @@
  *
  * It is a value. Whatever happens to a job has a function here that makes the next value; nobody else changes members of it.
  */
+import type { Authority } from "../../databases/index.ts";
 import type { WaitReason } from "../../http-client/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import type { Replication } from "../request/replication.ts";
 import {
   type Failing,
@@ -121,7 +121,7 @@ export type Asked =
 
 /** What was asked for, by whom and when. It stays as it is for as long as the job is there. */
 export type JobRequest = Asked &
-  JobOwner & {
+  Authority & {
     /** Undefined for a transient job. */
     readonly document: JobDocument | undefined;
     /** The name of the rule that made the job; undefined for all others. */
@@ -177,7 +177,7 @@ export function unreadableJobData(): ReplicationJobData {
 
 /** A job that has not run yet. */
 export function newJobData(
-  origin: Asked & JobOwner & Pick<ReplicationJobData, "document" | "rule" | "replicationId">,
+  origin: Asked & Authority & Pick<ReplicationJobData, "document" | "rule" | "replicationId">,
   nowMs: number,
 ): ReplicationJobData {
   return {

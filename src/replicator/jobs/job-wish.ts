@@ -1,7 +1,7 @@
 /** Reads what the store knows of a job, and carries out what `decide.ts` answers to a wish. */
+import { type Authority, isSameAuthority } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import type { Replication } from "../request/replication.ts";
 import { decideWish, type JobStep, type JobWish, phaseOf } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
@@ -17,8 +17,8 @@ export async function stepFor(
   return decideWish(wish, phaseOf(job, decodeJob(job)), isPaused);
 }
 
-/** What is asked for once more, in a document or a body, and who vouches for whoever asks. */
-export type AskedAgain = Pick<JobOwner, "vouched"> & { readonly replication: Replication };
+/** A replication that is asked for again, and with whose authority. */
+export type AskedAgain = Authority & { readonly replication: Replication };
 
 /** The same for a job that is asked for once more. */
 export function stepWhenAskedAgain(
@@ -27,12 +27,12 @@ export function stepWhenAskedAgain(
   job: Job,
   asked: AskedAgain,
 ): Promise<JobStep> {
-  const { replication, vouched } = decodeJob(job);
-  const isSame = isEqual(replication, asked.replication) && isEqual(vouched, asked.vouched);
+  const before = decodeJob(job);
+  const isSame = isEqual(before.replication, asked.replication) && isSameAuthority(before, asked);
   return stepFor(tx, controls, job, isSame ? "same" : "other");
 }
 
-/** Equal in everything that matters for the run; credentials and roles included, since new ones must be taken up. */
+/** Equal in everything that matters for the run; credentials included, since new ones must be taken up. */
 function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

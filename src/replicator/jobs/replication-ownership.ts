@@ -2,11 +2,12 @@
  * Records which jobs want a replication, and which of them owns it. Jobs that copy the same have the same replication
  * id, and only the owner runs (`couch_replicator_job`'s check of ownership).
  */
+
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { type Authority, ownerKey } from "../../databases/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import { type JobOwner, ownerKey } from "../request/job-owner.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
 import { REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
@@ -22,7 +23,7 @@ export type Claim =
     };
 
 /** A job, and on whose behalf it runs. */
-export interface ReplicatingJob extends JobOwner {
+export interface ReplicatingJob extends Authority {
   readonly jobId: string;
 }
 
@@ -39,7 +40,7 @@ export class ReplicationOwnership {
    * The job that an id names: a job id, or a replication id. Of several jobs that want the replication it is one of `asker`'s, if
    * there is one, and otherwise the owner.
    */
-  async jobOf(tx: ReadTransaction, id: string, asker?: JobOwner): Promise<string> {
+  async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
     if (asker !== undefined) {
       const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, ownerKey(asker)));

@@ -9,7 +9,6 @@ import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../jobs/parked-jobs.ts";
-import type { HttpAddress } from "../request/replication.ts";
 import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts";
 import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
@@ -94,16 +93,18 @@ export class SourceWatches implements CompanionWork {
   async #open(source: string): Promise<WatchedServer | undefined> {
     const { kv, jobs, parked, databases, endpoints } = this.#parts;
     if (source === LOCAL_SOURCE) return new WatchedStore(kv, databases);
-    const address = await kv.read(async (tx): Promise<HttpAddress | undefined> => {
+    const found = await kv.read(async (tx) => {
       for (const { jobId: id } of await parked.page(tx, source, { limit: 10 })) {
         const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
-        const from =
-          job !== undefined && isReadable(job) ? decodeJob(job).replication?.source : undefined;
-        if (from?.kind === "http") return serverOf(from)?.server;
+        if (job === undefined || !isReadable(job)) continue;
+        const owner = decodeJob(job);
+        const from = owner.replication?.source;
+        const server = from?.kind === "http" ? serverOf(from)?.server : undefined;
+        if (server !== undefined) return { server, owner };
       }
       return undefined;
     });
-    return address && new WatchedHttpServer(endpoints.openServer(address));
+    return found && new WatchedHttpServer(endpoints.openServer(found.server, found.owner));
   }
 
   async #end(held: HeldJob, ending: Ending, attempt: number): Promise<void> {

@@ -12,7 +12,10 @@ const FIELDS = {
 } as const;
 
 /** Why a user who is not a server admin may not have this replication; undefined when they may. */
-export function certificateFilesRefusal({ source, target }: Replication): string | undefined {
+export function certificateFilesRefusal({
+  source,
+  target,
+}: Pick<Replication, "source" | "target">): string | undefined {
   for (const side of [source, target]) {
     if (side.kind !== "http" || side.tls === undefined) continue;
     for (const [member, field] of Object.entries(FIELDS)) {

@@ -22,7 +22,10 @@ export function isHeaderReference(value: string): boolean {
 }
 
 /** Why a user who is not a server admin may not have this replication; undefined when they may. */
-export function referencesRefusal({ source, target }: Replication): string | undefined {
+export function referencesRefusal({
+  source,
+  target,
+}: Pick<Replication, "source" | "target">): string | undefined {
   for (const [side, address] of Object.entries({ source, target })) {
     if (address.kind !== "http" || address.references === undefined) continue;
     return `\`${side}.${address.references[0]}\` refers to a secret of the server: only a server admin may`;

@@ -1,10 +1,9 @@
 /** Opens the source of a rule, for whoever lists its databases. */
-import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { Authority, DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
 import { type ListedServer, WatchedHttpServer, WatchedStore } from "../parking/watched-server.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import type { Rule } from "./rule.ts";
 
 export interface ListedServerParts {
@@ -16,9 +15,10 @@ export interface ListedServerParts {
 /** Throws an EndpointError for an owner who may not list our own databases, and where a secret is missing. */
 export async function openListedServer(
   { kv, databases, endpoints }: ListedServerParts,
-  { rule, owner }: { readonly rule: Rule; readonly owner: JobOwner },
+  { rule, owner }: { readonly rule: Rule; readonly owner: Authority },
 ): Promise<ListedServer> {
-  if (rule.server !== undefined) return new WatchedHttpServer(endpoints.openServer(rule.server));
+  if (rule.server !== undefined)
+    return new WatchedHttpServer(endpoints.openServer(rule.server, owner));
   if (await endpoints.isAdmin(owner)) return new WatchedStore(kv, databases);
   throw new EndpointError("forbidden", "The owner of the rule is no server admin any more");
 }

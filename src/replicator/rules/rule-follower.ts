@@ -8,7 +8,9 @@
  * rule; after a change of the rule all rows are of an older one, until their jobs are as the rule says. So whoever goes on after it was
  * killed sees what is left to do.
  */
+
 import { type Runtime, runTogether } from "../../base/index.ts";
+import type { Authority } from "../../databases/index.ts";
 import type { HeldJob, Job, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
@@ -23,7 +25,6 @@ import { ruleJobId } from "../jobs/rule-jobs.ts";
 import type { SweepPace } from "../parking/sweep-pace.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import { LOCAL_SOURCE } from "../request/watched-place.ts";
 import { securityDigest } from "../run/same-security.ts";
 import { matchRule, type Rule, type RuleMatch, ruleReplication } from "./rule.ts";
@@ -58,7 +59,7 @@ export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
 export interface FollowedRule extends RuleIdentity {
   readonly name: string;
   readonly rule: Rule;
-  readonly owner: JobOwner;
+  readonly owner: Authority;
 }
 
 /** What a listing has found, for who looks at the rule. */
@@ -158,7 +159,7 @@ export class RuleFollower {
     const id = ruleJobId(uuid, database);
     const existing = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
     if (existing !== undefined) {
-      const asked = { replication, vouched: owner.vouched };
+      const asked = { replication, ...owner };
       if ((await stepWhenAskedAgain(tx, controls, existing, asked)) === "nothing") {
         const securityDigest = row?.securityDigest;
         store.setDatabase(tx, this.#followed, { database, generation, securityDigest });

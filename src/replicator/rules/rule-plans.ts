@@ -1,9 +1,10 @@
 /** What a change of a rule, or its removal, would do to jobs. Nothing is written; the source is listed as its follower would list it. */
+
 import { finishWithin, type Runtime } from "../../base/index.ts";
+import type { Authority } from "../../databases/index.ts";
 import { ChecksBusyError } from "../checks-busy.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import type { Members } from "../request/parse-fields.ts";
 import { type ListedServerParts, openListedServer } from "./listed-server.ts";
 import { matchRule, parseRule, type Rule, ruleReplication } from "./rule.ts";
@@ -66,7 +67,7 @@ export class RulePlans {
   async ofPut(
     name: string,
     members: Members,
-    owner: JobOwner,
+    owner: Authority,
     signal: AbortSignal,
   ): Promise<RulePlan> {
     const { kv, ruleStore, rules, config, runtime } = this.#parts;
@@ -101,7 +102,7 @@ export class RulePlans {
   }
 
   async #plan(
-    { rule, owner }: { readonly rule: Rule; readonly owner: JobOwner },
+    { rule, owner }: { readonly rule: Rule; readonly owner: Authority },
     stored: StoredRule | undefined,
     signal: AbortSignal,
   ): Promise<RulePlan> {

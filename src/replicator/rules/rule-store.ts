@@ -1,5 +1,7 @@
 /** Rules in the store, and which databases have jobs because of them. Bodies hold credentials, so they are sealed like requests of jobs. */
+
 import { assert, errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
+import type { Authority } from "../../databases/index.ts";
 import {
   keyAfter,
   packTuple,
@@ -9,7 +11,6 @@ import {
   unpackTuple,
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import type { Members } from "../request/parse-fields.ts";
 
 /** The stored forms; the first element is the format's version. */
@@ -26,7 +27,7 @@ export interface RuleContent {
   /** As it was put, with its secrets. */
   readonly members: Members;
   /** Who put it: the jobs are theirs. */
-  readonly owner: JobOwner;
+  readonly owner: Authority;
   readonly changedMs: number;
 }
 

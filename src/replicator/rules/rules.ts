@@ -2,7 +2,9 @@
  * Rules as the rest of the program sees them: they are put, shown and removed on every node. The job that follows a rule
  * (`rule-follower.ts`) does what they say.
  */
+
 import { OperationalError, type Runtime, Utf8Text, utf8Encode } from "../../base/index.ts";
+import type { Authority } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace, Transaction } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
@@ -12,7 +14,6 @@ import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
 import { newRuleUuid, RULE_TYPE } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import type { JobOwner } from "../request/job-owner.ts";
 import { type Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
 import { parseRule, type Rule, sampleReplication } from "./rule.ts";
@@ -118,7 +119,7 @@ export class Rules {
   }
 
   /** Makes the rule, or changes it. Its jobs follow later. Throws as `check`, and when there are too many rules. */
-  async put(name: string, members: Members, owner: JobOwner): Promise<PutOutcome> {
+  async put(name: string, members: Members, owner: Authority): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
     return kv.transact(async (tx): Promise<PutOutcome> => {
       const stored = await store.get(tx, name);
@@ -163,7 +164,7 @@ export class Rules {
     name: string,
     stored: RuleIdentity | undefined,
     members: Members,
-    owner: JobOwner,
+    owner: Authority,
   ): Promise<void> {
     const { runtime, jobs, ruleStore: store } = this.#parts;
     const uuid = stored?.uuid ?? newRuleUuid(runtime.random);
@@ -177,7 +178,7 @@ export class Rules {
   }
 
   /** Removes the rule; its jobs are cancelled after that, in pages. False when there is none. */
-  async remove(name: string, { userName }: JobOwner): Promise<boolean> {
+  async remove(name: string, { userName }: Authority): Promise<boolean> {
     const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
     return kv.transact(async (tx) => {
       const stored = await store.get(tx, name);

@@ -2,19 +2,24 @@
 import { errorCode, type Runtime } from "../../../base/index.ts";
 import {
   type AttachmentStore,
+  type Authority,
   type Database,
   type DatabaseRegistry,
   isDatabaseMember,
+  isSystemName,
   SandboxError,
   type SecuritySubject,
+  vouchedSubject,
 } from "../../../databases/index.ts";
 import type { DesignFunctions } from "../../../documents/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
-import { type JobOwner, vouchedSubject } from "../../request/job-owner.ts";
 import { EndpointError } from "../endpoint.ts";
 
 /** Their documents hold secrets and name rights of other users. A user who may read some of them may not read all. */
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
+
+const COPIED =
+  "A replication brought the document of this job: only one that was saved here may name a system database";
 
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
@@ -42,9 +47,9 @@ export class LocalAccess {
   readonly shownUrl: string;
   readonly name: string;
   readonly parts: LocalEndpointParts;
-  readonly #owner: JobOwner;
+  readonly #owner: Authority;
 
-  constructor(parts: LocalEndpointParts, name: string, owner: JobOwner) {
+  constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
     this.shownUrl = `${parts.serverUrl}${encodeURIComponent(name)}/`;
     this.name = name;
     this.parts = parts;
@@ -75,8 +80,15 @@ export class LocalAccess {
     if (!user.isAdmin && SYSTEM_DATABASE.test(this.name)) {
       throw new EndpointError("forbidden", "You are not a server admin.");
     }
+    this.refuseSystemName();
     if (user.isAdmin || isDatabaseMember(await database.security(tx), user)) return database;
     throw new EndpointError("forbidden", "You are not allowed to access this db.");
+  }
+
+  /** Throws if a replication brought the job's document, and the database is one of the system. */
+  refuseSystemName(): void {
+    if (this.#owner.isCopy !== true || !isSystemName(this.name)) return;
+    throw new EndpointError("forbidden", COPIED);
   }
 
   /** What a job shows of a failure of the store. */

@@ -188,7 +188,7 @@ export class LocalDocumentWriter {
       const again = { whenUnknown: "retry" } as const;
       return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
-        return database.writeMany(tx, edits, { ...user, validation });
+        return database.writeMany(tx, edits, { ...user, validation, bringsCopies: true });
       });
     } catch (error) {
       throw this.#access.shown(error);

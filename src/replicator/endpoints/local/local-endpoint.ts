@@ -4,13 +4,13 @@
  */
 import { errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
 import {
+  type Authority,
   isDatabaseAdmin,
   type MissingRevisions,
   type WriteOutcome,
 } from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type { Transaction } from "../../../kv/index.ts";
-import type { JobOwner } from "../../request/job-owner.ts";
 import type {
   BulkReadResult,
   ChangesItem,
@@ -44,7 +44,7 @@ export class LocalEndpoint implements Endpoint {
   readonly #writer: LocalDocumentWriter;
 
   /** Reads and writes as that user, with the rights that they have at the moment, or that somebody vouched for. */
-  constructor(parts: LocalEndpointParts, name: string, owner: JobOwner) {
+  constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
     this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
     this.#reader = new LocalDocumentReader(this.#access);
@@ -56,6 +56,7 @@ export class LocalEndpoint implements Endpoint {
     const { isAdmin } = await this.#access.user();
     try {
       if (!isAdmin) throw new EndpointError("unauthorized", "You are not a server admin.");
+      this.#access.refuseSystemName();
       await kv.transact((tx) => databases.create(tx, this.#access.name));
     } catch (error) {
       if (errorCode(error) !== "STORE_DATABASE_EXISTS") throw this.#access.shown(error);
