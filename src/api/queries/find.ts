@@ -98,7 +98,7 @@ async function* texts(
   }
   if (scan.returnedCount === 0) yield '{"docs":[';
   yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
-  if (query.executionStatistics) {
+  if (query.executionStatistics && !scan.hidesDocuments) {
     const statistics = {
       total_keys_examined: scan.keyCount,
       total_docs_examined: scan.examinedCount,
@@ -131,6 +131,8 @@ class Scan {
   keyCount = 0;
   examinedCount = 0;
   returnedCount = 0;
+  /** Whether its reader does not see all documents, and must not learn how many there are. */
+  hidesDocuments = false;
   /** Of the last document that matched, skipped ones included. */
   bookmark: Bookmark | undefined;
 
@@ -144,6 +146,7 @@ class Scan {
   }
 
   get warnings(): readonly string[] {
+    if (this.hidesDocuments) return [];
     const ratio = this.examinedCount / Math.max(1, this.returnedCount);
     return ratio > SCAN_WARNING_RATIO ? [SCAN_WARNING] : [];
   }
@@ -158,8 +161,8 @@ class Scan {
         ? idBounds.isEmpty === true
         : ranges.some((range, at) => range === "empty" && index.columns[at] !== "_id");
     if (isEmpty || limit === 0 || isNothingInRange) {
-      // Also a query that looks at nothing needs a database.
-      await readDatabase(this.#parts, this.#call, async () => undefined);
+      // A query that reads nothing needs a database, too.
+      await readDatabase(this.#parts, this.#call, async (_, database) => this.#note(database));
       return;
     }
     for await (const found of this.#found()) {
@@ -177,6 +180,10 @@ class Scan {
       yield document;
       if (this.returnedCount === limit) return;
     }
+  }
+
+  #note({ hasReadRule }: Database): void {
+    this.hidesDocuments = hasReadRule;
   }
 
   #read({ view }: FoundDocument): ViewedDocument {
@@ -224,8 +231,7 @@ class Scan {
     index: Index,
     entries: readonly Entry[],
   ): Promise<Found[]> {
-    // Who may not see all documents of a database is shown none by its entry.
-    const isCovering = !database.hasReadRule && isCovered(this.#plan.index, this.#query);
+    const isCovering = isCovered(this.#plan.index, this.#query);
     const toldBy = ({ told }: Entry): Uint8Array | undefined => (isCovering ? told : undefined);
     const ids = entries.filter((entry) => toldBy(entry) === undefined).map(({ id }) => id);
     const winners = ids.length === 0 ? [] : await database.winners(tx, ids);
@@ -267,6 +273,7 @@ class Scan {
             limit,
             withDocument: true,
           });
+          this.#note(opened);
           const documents = page.entries.flatMap(({ document }) => document ?? []);
           return {
             database: opened,

@@ -11,7 +11,7 @@ import {
   type IndexState,
 } from "../../indexes/index.ts";
 import type { ProtocolError } from "../../protocol/index.ts";
-import { existingDatabaseName, writeDatabase } from "../access/database-access.ts";
+import { existingDatabaseName, securitySubject, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type FindQuery, invalid } from "./find-query.ts";
@@ -24,15 +24,19 @@ export interface ListedIndex extends Candidate {
 
 export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
 
-/** The indexes of the database in CouchDB's order: that of all documents, then by design document and name. */
+/**
+ * The indexes of the database in CouchDB's order: that of all documents, then by design document and name. Readers who do not see every
+ * document in full have only the first: entries hold hidden fields, which order, counts, bookmarks and time would reveal.
+ */
 export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
   const { kv, databases, indexes } = parts;
   const name = existingDatabaseName(call);
+  const reader = securitySubject(call.user);
   for (;;) {
-    // What is indexed depends on no reader.
     const found = await kv.read(
       async (tx) => {
         const database = await databases.open(tx, name);
+        if ((await database.seenBy(tx, reader)).hasReadRule) return [];
         if (await indexes.needsRenewal(tx, database)) return undefined;
         return indexes.list(tx, database);
       },
