@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
+import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 const POLL_MS = 500;
@@ -30,6 +31,7 @@ interface ReplaceFlags extends ServerFlags {
   readonly newUsername?: string;
   readonly passwordFile?: string;
   readonly side?: string;
+  readonly owner?: string;
   readonly dryRun?: boolean;
 }
 
@@ -51,6 +53,7 @@ export function addSecretsCommand(program: Command): void {
     .option("--new-username <name>", "who logs in from now on (default: the same)")
     .option("--password-file <file>", "a file with the new password, - for standard input")
     .option("--side <side>", "source or target only")
+    .option("--owner <name>", "jobs of this user only, whatever their credential is now")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) =>
       askServer(flags, async (server) => [await replace(server, flags), printReplaced]),
@@ -59,14 +62,20 @@ export function addSecretsCommand(program: Command): void {
 
 /** Asks for new credentials of jobs. The password comes from a file or standard input: arguments are seen by everybody on the machine. */
 async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
-  const { host, username, newUsername = username, passwordFile, side, dryRun } = flags;
+  const { host, username, newUsername = username, passwordFile, side, owner, dryRun } = flags;
   if (passwordFile === undefined) {
     throw new WrongUse(
       "--password-file: name a file with the new password, or - for standard input",
     );
   }
   const basic = { username: newUsername, password: readPassword(passwordFile) };
-  const body = { host, username, auth: { basic }, ...(side === undefined ? {} : { side }) };
+  const body = {
+    host,
+    username,
+    auth: { basic },
+    ...(side === undefined ? {} : { side }),
+    ...(owner === undefined ? {} : { owner }),
+  };
   const query = dryRun === true ? "?dry_run=true" : "";
   return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
 }
@@ -78,6 +87,8 @@ interface Replaced {
   readonly transient: number;
   readonly changed?: number;
   readonly refused?: number;
+  /** Jobs of other users that get nothing. */
+  readonly withheld?: { readonly count: number; readonly owners: readonly (string | null)[] };
   /** Names of rules that have the new credentials, too. */
   readonly rules: readonly string[];
 }
@@ -98,17 +109,24 @@ function readPassword(file: string): string {
 }
 
 function printReplaced(answer: unknown): string {
-  const { matched, documents, transient, changed, refused, rules } = answerWith<Replaced>(answer, {
-    matched: "number",
-    rules: "array",
-  });
+  const { matched, documents, transient, changed, refused, rules, withheld } = answerWith<Replaced>(
+    answer,
+    {
+      matched: "number",
+      rules: "array",
+    },
+  );
   const named =
     rules.length === 0
       ? ""
       : `, and the ${rules.length === 1 ? "rule" : "rules"} ${rules.join(", ")}`;
   const found = `${counted(matched, "job")} found: ${documents} of documents, ${transient} without${named}`;
-  if (changed === undefined) return `${found}; nothing was changed\n`;
-  return `${found}; ${changed} changed, ${refused} refused\n`;
+  const hint =
+    withheld === undefined
+      ? ""
+      : `${counted(withheld.count, "job")} of others withheld, whose credential was not the valid one: name the owner with --owner (${printable(withheld.owners.join(", "))})\n`;
+  if (changed === undefined) return `${found}; nothing was changed\n${hint}`;
+  return `${found}; ${changed} changed, ${refused} refused\n${hint}`;
 }
 
 /** Begins, and waits for the end. */

@@ -5,9 +5,10 @@
  * rule gets them, too, so that its next jobs have them.
  */
 import { type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
-import type { DatabaseRegistry } from "../databases/index.ts";
+import type { Authority, DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import { type Entitlement, isDetour, isEntitled } from "./credential-entitlement.ts";
 import { rewrite } from "./documents/replication-document.ts";
 import type { Decider } from "./jobs/job-control.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
@@ -31,17 +32,28 @@ export interface CredentialReplacement {
   readonly side: Side | undefined;
   /** What a document has under this name. */
   readonly auth: Members;
+  /** Key of the only owner whose jobs are meant; undefined: all who are entitled. */
+  readonly owner?: string | undefined;
+  /** Path of the server's root, with a slash at its end. */
+  readonly rootPath: string;
 }
 
 /**
  *   replaced   the job has the new credentials
  *   unmatched  it has others, or there is no such job
+ *   withheld   it is another user's, and nothing shows that its credential was the valid one
  *   refused    its document is not there any more as the job knows it
  */
-export type ReplacementOutcome = "replaced" | "unmatched" | "refused";
+export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
 
 /** Of a JSON object. Throws a ReplicationInvalidError that names the member. */
-export function parseReplacement({ host, username, side, auth }: Members): CredentialReplacement {
+export function parseReplacement({
+  host,
+  username,
+  side,
+  auth,
+  owner,
+}: Members): CredentialReplacement {
   const url = typeof host === "string" ? parseUrl(host) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     throw new ReplicationInvalidError("`host` must be an http:// or https:// URL");
@@ -57,7 +69,11 @@ export function parseReplacement({ host, username, side, auth }: Members): Crede
   if (basic === undefined && iam === undefined && headers.authorization === undefined) {
     throw new ReplicationInvalidError("`auth` must name a way to authenticate");
   }
-  return { origin: url.origin, username, side, auth };
+  if (owner !== undefined && typeof owner !== "string") {
+    throw new ReplicationInvalidError("if defined, `owner` must be the name of a user");
+  }
+  const rootPath = url.pathname.endsWith("/") ? url.pathname : `${url.pathname}/`;
+  return { origin: url.origin, username, side, auth, owner, rootPath };
 }
 
 export interface CredentialReplacementsParts {
@@ -77,10 +93,38 @@ export class CredentialReplacements {
     this.#rules = rules;
   }
 
-  /** Whether the replacement concerns the job: a transient one that has ended has no use for credentials. */
-  concerns({ origin, username, side }: CredentialReplacement, data: ReplicationJobData): boolean {
+  /** Whether the job logs in as the user: a transient one that has ended has no use for credentials. */
+  concerns(replacement: CredentialReplacement, data: ReplicationJobData): boolean {
     if (data.document === undefined && hasEnded(data.state)) return false;
-    return sidesOf({ origin, username, side }, data.replication).length > 0;
+    return sidesOf(replacement, data.replication).length > 0;
+  }
+
+  /** Returns what entitles jobs, given all that the replacement concerns. */
+  entitlement(
+    { owner, rootPath, ...replacement }: CredentialReplacement,
+    caller: Authority,
+    concerned: Iterable<ReplicationJobData>,
+  ): Entitlement {
+    let answeredMs = 0;
+    let validPassword: string | undefined;
+    for (const data of concerned) {
+      const [address] = addressesOf(data.replication, sidesOf(replacement, data.replication));
+      if (address === undefined || (data.answeredMs ?? 0) <= answeredMs) continue;
+      if (isDetour(address, rootPath)) continue;
+      answeredMs = data.answeredMs as number;
+      validPassword = address.basic?.password;
+    }
+    return { caller, owner, validPassword, rootPath };
+  }
+
+  /** Whether the job gets the credential; one that `concerns` says is concerned. */
+  isEntitled(
+    replacement: CredentialReplacement,
+    data: ReplicationJobData,
+    entitlement: Entitlement,
+  ): boolean {
+    const authority = data.rule === undefined ? data : ofRule(data);
+    return isEntitled(authority, addressPairs(replacement, data.replication), entitlement);
   }
 
   /** In one transaction. */
@@ -88,6 +132,7 @@ export class CredentialReplacements {
     jobId: string,
     replacement: CredentialReplacement,
     decider: Decider,
+    entitlement: Entitlement = this.entitlement(replacement, decider, []),
   ): Promise<ReplacementOutcome> {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     return this.#parts.kv.transact(async (tx) => {
@@ -99,6 +144,7 @@ export class CredentialReplacements {
       const data = decodeJob(job);
       const { replication } = data;
       if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
+      if (!this.isEntitled(replacement, data, entitlement)) return "withheld";
       const sides = sidesOf(replacement, replication);
       const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
       if (!isWritten) return "refused";
@@ -119,12 +165,14 @@ export class CredentialReplacements {
   async replaceInRule(
     name: string,
     replacement: CredentialReplacement,
-    { isDryRun }: { readonly isDryRun: boolean },
+    { isDryRun, entitlement }: { readonly isDryRun: boolean; readonly entitlement?: Entitlement },
   ): Promise<boolean> {
     let concernsRule = false;
-    const isChanged = await this.#rules.amend(name, (members, sample) => {
+    const isChanged = await this.#rules.amend(name, (members, sample, owner) => {
       const sides = sidesOf(replacement, sample);
-      concernsRule = sides.length > 0;
+      const given = entitlement ?? this.entitlement(replacement, owner, []);
+      concernsRule =
+        sides.length > 0 && isEntitled(ofRule(owner), addressPairs(replacement, sample), given);
       if (isDryRun || !concernsRule) return undefined;
       const changed = sides.map((side) => [
         side,
@@ -179,7 +227,7 @@ export class CredentialReplacements {
 
 /** The sides that log in as the user on the server. */
 function sidesOf(
-  { origin, username, side }: Omit<CredentialReplacement, "auth">,
+  { origin, username, side }: Pick<CredentialReplacement, "origin" | "username" | "side">,
   replication: Replication | undefined,
 ): Side[] {
   return SIDES.filter((each) => {
@@ -187,6 +235,29 @@ function sidesOf(
     if (address?.kind !== "http" || (side !== undefined && side !== each)) return false;
     return address.basic?.username === username && endpointUrl(address).origin === origin;
   });
+}
+
+/** Only server admins put rules; older versions did not store that. */
+function ofRule(authority: Authority): Authority {
+  return { ...authority, wasAdmin: authority.wasAdmin ?? true };
+}
+
+function addressesOf(
+  replication: Replication | undefined,
+  sides: readonly Side[],
+): readonly HttpAddress[] {
+  return sides.map((side) => (replication as Replication)[side] as HttpAddress);
+}
+
+/** The addresses that log in as the user, as they are and with the new credential. */
+function addressPairs(
+  replacement: CredentialReplacement,
+  replication: Replication | undefined,
+): { readonly before: readonly HttpAddress[]; readonly after: readonly HttpAddress[] } {
+  const sides = sidesOf(replacement, replication);
+  const before = addressesOf(replication, sides);
+  const after = before.map((address, at) => withAuth(sides[at] as Side, address, replacement.auth));
+  return { before, after };
 }
 
 /** The body with the credentials in these sides; its other members stay as they came. */

@@ -37,6 +37,7 @@ export type { Comparison, ComparisonObserver, Difference } from "./copying/compa
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
 export { BatchCopier } from "./copying/copy-batch.ts";
+export type { Entitlement } from "./credential-entitlement.ts";
 export type { CredentialReplacement, ReplacementOutcome } from "./credential-replacements.ts";
 export { CredentialReplacements, parseReplacement } from "./credential-replacements.ts";
 export { withStoredSecrets } from "./documents/masked-secrets.ts";

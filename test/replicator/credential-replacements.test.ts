@@ -1,6 +1,8 @@
 /** One call gives many jobs other credentials. */
-import { expect, test } from "vitest";
-import type { FetchRequest } from "../../src/http-client/index.ts";
+import { describe, expect, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
+import type { WriteContext } from "../../src/databases/index.ts";
+import type { FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
 import { parseReplacement, parseReplication } from "../../src/replicator/index.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
@@ -101,7 +103,8 @@ test("a transient job that runs begins anew with it, and keeps its id and histor
   const id = await world.until(replicator.start(replication, requester));
   while (seen.length === 0) await world.time.run(world.time.nowMs + 100);
   expect((await world.until(replicator.find(id)))?.state).toBe("running");
-  expect(await node.replace(id)).toBe("replaced");
+  expect(await node.replace(id)).toBe("withheld");
+  expect(await node.replace(id, { ...REPLACEMENT, owner: "sue" })).toBe("replaced");
   while (!seen.includes(NEW_LINE)) await world.time.run(world.time.nowMs + 100);
   const entry = await world.until(replicator.find(id));
   expect(entry?.data.replication?.source).toMatchObject(NEW);
@@ -168,11 +171,148 @@ test("of a job with the server on both sides, one side can be named", async () =
   await node.stop();
 });
 
+describe("the jobs of other users", () => {
+  const EVE: WriteContext = { userName: "eve", roles: [], isAdmin: false };
+  const JOE: WriteContext = { userName: "joe", roles: [], isAdmin: false };
+  const VALID = `${OLD}/a`;
+  const GUESS = "http://jan:guess@far.example/a";
+  const auth = NEW;
+
+  /** A server that accepts the old password, at `far.example` and at every proxy. */
+  async function openServer() {
+    const answering = async ({ headers, url, method }: FetchRequest): Promise<FetchResponse> => {
+      const isIn = headers?.authorization === OLD_LINE;
+      const isDatabase = /\/[ab]\/$/.test(url) && method === "GET";
+      const status = !isIn ? 401 : isDatabase ? 200 : url.includes("_changes") ? 200 : 404;
+      const members = url.includes("_changes")
+        ? { results: [], last_seq: "1", pending: 0 }
+        : { update_seq: "1", instance_start_time: "0", error: "not_found", reason: "missing" };
+      const body = new TextEncoder().encode(JSON.stringify(members));
+      return {
+        status,
+        headers: new Map([["content-type", "application/json"]]),
+        body: (async function* () {
+          yield body;
+        })(),
+        discard() {},
+      };
+    };
+    const node = await open(answering as never);
+    await node.createDatabase("b");
+    const { world, kv, databases } = node;
+    const put = (id: string, writer: WriteContext, members: object) =>
+      world.until(
+        kv.transact(async (tx) => {
+          const database = await databases.open(tx, "_replicator");
+          const body = Utf8Text.of(
+            JSON.stringify({ target: "b", create_target: true, ...members }),
+          );
+          const edit = { mode: "interactive", id, parent: undefined, deleted: false } as const;
+          return database.write(tx, { ...edit, body, attachments: [] }, writer);
+        }),
+      );
+    /** What becomes of each document's job when `ops` replaces the credential in all. */
+    const replaceAll = async (members: object = {}) => {
+      await world.time.run(world.time.nowMs + 20_000);
+      const replacement = parseReplacement({
+        host: "http://far.example/",
+        username: "jan",
+        auth,
+        ...members,
+      });
+      const entries = await node.entries();
+      const { credentials } = node.replicator;
+      const all = entries.map(({ data }) => data);
+      const entitlement = credentials.entitlement(replacement, { userName: "ops" }, all);
+      const outcomes: Record<string, string> = {};
+      for (const { jobId, data } of entries) {
+        const decider = { userName: "ops" };
+        outcomes[data.document?.id ?? ""] = await world.until(
+          credentials.replace(jobId, replacement, decider, entitlement),
+        );
+      }
+      return outcomes;
+    };
+    return { ...node, put, replaceAll };
+  }
+
+  test("get a new password only if their old one was the valid one", async () => {
+    const node = await openServer();
+    await node.put("joes", JOE, { source: VALID });
+    await node.put("eves", EVE, { source: GUESS });
+    expect(await node.replaceAll()).toEqual({ joes: "replaced", eves: "withheld" });
+    expect((await node.read("eves"))?.body.text).not.toContain("new-password");
+    await node.stop();
+  });
+
+  test("get nothing for a password that was valid before the last one", async () => {
+    const node = await openServer();
+    await node.put("eves", EVE, { source: VALID });
+    expect(await node.replaceAll()).toEqual({ eves: "replaced" });
+    await node.put("joes", JOE, { source: VALID });
+    const again = { auth: { basic: { username: "jan", password: "newest" } } };
+    expect(await node.replaceAll(again)).toEqual({ joes: "replaced", eves: "withheld" });
+    await node.stop();
+  });
+
+  test.each<[string, object]>([
+    ["a proxy", { source: VALID, source_proxy: "http://evil.example:3128" }],
+    ["a proxy for both sides", { source: VALID, proxy: "http://evil.example:3128" }],
+    [
+      "certificates that are not verified",
+      { source: { url: VALID, verify_ssl_certificates: false } },
+    ],
+    ["a header for a proxy", { source: { url: VALID, headers: { "X-Forwarded-Host": "evil" } } }],
+    ["another path", { source: `${OLD}/evil/a` }],
+  ])("get nothing if their author chose %s", async (_, members) => {
+    const node = await openServer();
+    await node.put("joes", JOE, { source: VALID });
+    await node.put("eves", EVE, members);
+    expect(await node.replaceAll()).toEqual({ joes: "replaced", eves: "withheld" });
+    expect(await node.replaceAll({ owner: "eve" })).toMatchObject({ eves: "withheld" });
+    await node.stop();
+  });
+
+  test("get it if the operator names their owner, who is not anybody else of that name", async () => {
+    const node = await openServer();
+    await node.put("eves", EVE, { source: GUESS });
+    await node.put("tokens", { ...EVE, vouchedBy: "jwt" }, { source: GUESS, target: "c" });
+    await node.put("joes", JOE, { source: GUESS, target: "d" });
+    expect(await node.replaceAll({ owner: "eve" })).toEqual({
+      eves: "replaced",
+      tokens: "withheld",
+      joes: "withheld",
+    });
+    await node.stop();
+  });
+
+  test("are not said to have had a valid password by a document that says it has ended", async () => {
+    const node = await openServer();
+    const state = {
+      _replication_state: "completed",
+      _replication_stats: { checkpointed_source_seq: "9" },
+    };
+    await node.put("eves", EVE, { source: GUESS, ...state });
+    expect(await node.replaceAll()).toEqual({ eves: "withheld" });
+    await node.stop();
+  });
+
+  test("get no reference to a secret", async () => {
+    const node = await openServer();
+    await node.put("joes", JOE, { source: VALID });
+    const reference = { basic: { username: "jan", password: "env:CREDENTIAL_A" } };
+    expect(await node.replaceAll({ auth: reference })).toEqual({ joes: "withheld" });
+    expect(await node.replaceAll({ auth: reference, owner: "joe" })).toEqual({ joes: "withheld" });
+    await node.stop();
+  });
+});
+
 test.each([
   [{ host: "far.example", username: "jan", auth: NEW }, "`host` must be"],
   [{ host: "ftp://far.example", username: "jan", auth: NEW }, "`host` must be"],
   [{ host: "http://a", auth: NEW }, "`username` must be"],
   [{ host: "http://a", username: "jan", side: "both", auth: NEW }, "`side` must be"],
+  [{ host: "http://a", username: "jan", owner: 7, auth: NEW }, "`owner` must be"],
   [{ host: "http://a", username: "jan" }, "`auth` must be an object"],
   [{ host: "http://a", username: "jan", auth: {} }, "`auth` must name"],
   [{ host: "http://a", username: "jan", auth: { basic: {} } }, "auth.basic"],

@@ -1,11 +1,15 @@
 /** `/_tandem/credentials/_replace`: gives many jobs other credentials. CouchDB has no counterpart. */
 import { forEachConcurrent } from "../../base/index.ts";
+import { authorityOf, ownerKey } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import {
   type CredentialReplacement,
+  type Entitlement,
+  type JobEntry,
   parseReplacement,
   type Replicator,
 } from "../../replicator/index.ts";
+import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter } from "../http/query.ts";
@@ -16,7 +20,9 @@ import { deciderOf } from "./decider.ts";
 
 /** Jobs that are changed at once, each in a transaction of its own. */
 const AT_ONCE_MAX = 8;
-const MEMBERS = ["host", "username", "side", "auth", "why"];
+const MEMBERS = ["host", "username", "side", "owner", "auth", "why"];
+/** Owners that an answer names whose jobs got nothing. */
+const OWNERS_MAX = 10;
 
 export interface CredentialsParts {
   readonly replicator: Replicator;
@@ -36,37 +42,57 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
   const given = Object.fromEntries(members);
   const replacement = parseReplacement(given);
   const decider = deciderOf(call, given.why);
-  const ids: string[] = [];
-  let documents = 0;
-  for await (const { jobId, data } of replicator.entries()) {
-    if (!replicator.credentials.concerns(replacement, data)) continue;
-    ids.push(jobId);
-    if (data.document !== undefined) documents++;
+  const { credentials } = replicator;
+  const concerned: JobEntry[] = [];
+  for await (const entry of replicator.entries()) {
+    if (credentials.concerns(replacement, entry.data)) concerned.push(entry);
   }
-  const found = { matched: ids.length, documents, transient: ids.length - documents };
+  const caller = authorityOf(securitySubject(call.user));
+  const entitlement = credentials.entitlement(
+    replacement,
+    caller,
+    concerned.map(({ data }) => data),
+  );
+  const isEntitled = ({ data }: JobEntry) => credentials.isEntitled(replacement, data, entitlement);
+  const entitled = concerned.filter(isEntitled);
+  const ids = entitled.map(({ jobId }) => jobId);
+  const documents = entitled.filter(({ data }) => data.document !== undefined).length;
+  const found = {
+    matched: ids.length,
+    documents,
+    transient: ids.length - documents,
+    ...withheldFrom(concerned.filter((entry) => !isEntitled(entry))),
+  };
   if (isDryRun) {
-    const rules = await replaceInRules(replicator, replacement, isDryRun);
+    const rules = await replaceInRules(replicator, replacement, { isDryRun, entitlement });
     return json(200, { ok: true, dry_run: true, ...found, rules });
   }
-  const counts = { replaced: 0, unmatched: 0, refused: 0 };
+  const counts = { replaced: 0, unmatched: 0, withheld: 0, refused: 0 };
   await forEachConcurrent(ids, AT_ONCE_MAX, async (id) => {
-    counts[await replicator.credentials.replace(id, replacement, decider)]++;
+    counts[await credentials.replace(id, replacement, decider, entitlement)]++;
   });
   const { replaced: changed, refused } = counts;
   // After the jobs: those that have the new credentials then are as the rule says, and go on.
-  const rules = await replaceInRules(replicator, replacement, isDryRun);
+  const rules = await replaceInRules(replicator, replacement, { isDryRun, entitlement });
   return json(200, { ok: refused === 0, ...found, changed, refused, rules });
+}
+
+/** Jobs that log in as the user and get nothing, with the keys of some of their owners; absent if there are none. */
+function withheldFrom(entries: readonly JobEntry[]): object {
+  if (entries.length === 0) return {};
+  const owners = new Set(entries.map(({ data }) => ownerKey(data)));
+  return { withheld: { count: entries.length, owners: [...owners].slice(0, OWNERS_MAX) } };
 }
 
 /** In rules, of which the next jobs would have the former credentials. Returns the names of those that changed, or would. */
 async function replaceInRules(
   { rules, credentials }: Replicator,
   replacement: CredentialReplacement,
-  isDryRun: boolean,
+  options: { readonly isDryRun: boolean; readonly entitlement: Entitlement },
 ): Promise<readonly string[]> {
   const changed: string[] = [];
   for (const name of await rules.names()) {
-    if (await credentials.replaceInRule(name, replacement, { isDryRun })) changed.push(name);
+    if (await credentials.replaceInRule(name, replacement, options)) changed.push(name);
   }
   return changed;
 }

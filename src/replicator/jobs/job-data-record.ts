@@ -44,6 +44,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
   const { history, lastUpdatedMs, lastStartMs, failing, startTimes, rates, waitsFor } = data;
+  const { answeredMs } = data;
   return {
     format: FORMAT,
     replicationId,
@@ -52,6 +53,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     isParked: state === "parked" ? true : undefined,
     failure,
     result,
+    answeredMs,
     errorCount,
     failing,
     stallCount,
@@ -168,6 +170,7 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     failure,
     result,
     replicationId: progress.replicationId,
+    answeredMs: progress.answeredMs,
     errorCount,
     failing: progress.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs),
     stallCount,

@@ -141,6 +141,8 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 export type JobProgress = JobOutcome & {
   /** Undefined until it was computed, which needs the source where a filter function is part of it. */
   readonly replicationId: string | undefined;
+  /** When both servers last answered the credentials of this very request; undefined if they never did. */
+  readonly answeredMs?: number | undefined;
   /** Runs in a row that crashed or failed. */
   readonly errorCount: number;
   /** Undefined while nothing fails. It outlives the outcome that it came with, until a success holds. */
@@ -183,6 +185,7 @@ export function newJobData(
   return {
     ...origin,
     ...PENDING,
+    answeredMs: undefined,
     errorCount: 0,
     failing: undefined,
     stallCount: 0,
@@ -271,6 +274,7 @@ export function observed(
   return {
     ...data,
     ...figures,
+    answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
     // A run that only stood still for as long would seem healthy, too.
@@ -320,6 +324,7 @@ export function ended(
     ...data,
     ...jobOutcome(state, failure, result),
     ...STANDING_STILL,
+    answeredMs: state === "completed" || state === "parked" ? nowMs : data.answeredMs,
     errorCount,
     failing: succeeds ? undefined : failing,
     stallCount,

@@ -144,14 +144,14 @@ export class Rules {
    */
   async amend(
     name: string,
-    change: (members: Members, sample: Replication) => Members | undefined,
+    change: (members: Members, sample: Replication, owner: Authority) => Members | undefined,
   ): Promise<boolean> {
     const { kv, ruleStore: store, config } = this.#parts;
     return kv.transact(async (tx) => {
       const stored = await store.get(tx, name);
       if (stored?.content === undefined) return false;
       const { members, owner } = stored.content;
-      const changed = change(members, sampleReplication(parseRule(members, config), config));
+      const changed = change(members, sampleReplication(parseRule(members, config), config), owner);
       if (changed === undefined) return false;
       await this.#write(tx, name, stored, this.#checked(name, changed, members).whole, owner);
       return true;
