@@ -7,7 +7,13 @@ import {
   parseMultipart,
   type UndiciFetch,
 } from "../host/index.ts";
-import { Activity, Grants, RateLimits, type RetriedFailure } from "../http-client/index.ts";
+import {
+  Activity,
+  Grants,
+  RateLimits,
+  type RetriedFailure,
+  SecretsInUse,
+} from "../http-client/index.ts";
 import {
   type Endpoint,
   type HttpAddress,
@@ -26,6 +32,8 @@ export interface Connections {
   readonly runtime: Runtime;
   /** What went over the connections so far. */
   readonly activity: Activity;
+  /** Secrets that the command has sent. */
+  readonly secrets: SecretsInUse;
   open(replication: Replication, side: "source" | "target"): Endpoint;
   /** A server, to list its databases. */
   openServer(address: HttpAddress): HttpServer;
@@ -43,9 +51,20 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
   const undici: UndiciFetch = openUndiciFetch();
   const rateLimits = new RateLimits();
   const grants = new Grants();
+  const secrets = new SecretsInUse();
   const { tls, client } = REPLICATOR_CONFIG_DEFAULT;
   const activity = new Activity(runtime.clock);
-  const shared = { runtime, rateLimits, grants, tls, client, activity, parseMultipart, userAgent };
+  const shared = {
+    runtime,
+    rateLimits,
+    grants,
+    secrets,
+    tls,
+    client,
+    activity,
+    parseMultipart,
+    userAgent,
+  };
   const partsFor = ({ retriesPerRequest }: ReplicationOptions) => {
     const retry = {
       retryCountMax: retriesPerRequest,
@@ -57,6 +76,7 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
   return {
     runtime,
     activity,
+    secrets,
     open(replication, side) {
       const address = replication[side];
       if (address.kind !== "http") {

@@ -48,6 +48,7 @@ export async function openShellRun(
     ids: replicationId(context, replication, filterCode),
     mayWrite: async () => {},
     failures,
+    secrets: connections.secrets,
     ownCheckpoint: NO_OWN_CHECKPOINT,
     copyLimits: config.copyLimits,
   });

@@ -161,6 +161,7 @@ class Comparer {
       {
         count: () => {},
         failures,
+        secrets: connections.secrets,
       },
     );
     let triedCount = 0;

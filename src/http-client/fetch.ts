@@ -42,20 +42,20 @@ export interface FetchResponse {
 /** Rejects with a RequestFailedError when no complete answer came, an EgressRefusedError when it was not sent, or with `signal.reason`. */
 export type Fetch = (request: FetchRequest) => Promise<FetchResponse>;
 
+export type RequestFailure = {
+  readonly method: string;
+  readonly url: string;
+  readonly cause: string;
+  /** The proxy of the request, without credentials. */
+  readonly proxy?: string | undefined;
+};
+
 /** No answer: refused, reset, not resolved, timed out. `details.cause` is the system's word for it (`ECONNREFUSED`). */
 export class RequestFailedError extends OperationalError {
   override readonly name = "RequestFailedError";
+  declare readonly details: RequestFailure;
 
-  constructor(
-    details: {
-      readonly method: string;
-      readonly url: string;
-      readonly cause: string;
-      /** Through which it was sent, without credentials. */
-      readonly proxy?: string | undefined;
-    },
-    options?: ErrorOptions,
-  ) {
+  constructor(details: RequestFailure, options?: ErrorOptions) {
     super("HTTP_REQUEST_FAILED", "The request got no answer", details, options);
   }
 }

@@ -10,6 +10,7 @@ export {
 } from "./fetch.ts";
 export type { IamCredentials } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
+export { SecretsInUse } from "./secrets-in-use.ts";
 export { SessionLogin } from "./session-login.ts";
 export type { GrantSettings } from "./shared-grant.ts";
 export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
@@ -29,5 +30,6 @@ export type { RedirectOptions } from "./with-redirects.ts";
 export { withRedirects } from "./with-redirects.ts";
 export type { RetriedFailure, RetryOptions } from "./with-retry.ts";
 export { withRetry } from "./with-retry.ts";
+export { withSecretsNoted } from "./with-secrets-noted.ts";
 export { withSpans } from "./with-spans.ts";
 export { withTimeLimit } from "./with-time-limit.ts";

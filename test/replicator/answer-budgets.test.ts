@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { FetchRequest } from "../../src/http-client/index.ts";
-import { Grants, RateLimits } from "../../src/http-client/index.ts";
+import { Grants, RateLimits, SecretsInUse } from "../../src/http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -43,6 +43,7 @@ function openSides(before: string, filler: string, status = 200) {
     retry: { retryCountMax: 0, failingMsMax: 60_000 },
     rateLimits: new RateLimits(),
     grants: new Grants(),
+    secrets: new SecretsInUse(),
     tls,
     client,
     userAgent: "Tandem",

@@ -1,7 +1,7 @@
 /** When a checkpoint may be written, and what comes before it. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Runtime } from "../../src/base/index.ts";
-import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
+import { type Fetch, type FetchRequest, SecretsInUse } from "../../src/http-client/index.ts";
 import {
   MemoryRunFailures,
   NO_OWN_CHECKPOINT,
@@ -301,6 +301,7 @@ describe("a batch of which something did not arrive", () => {
       ids: { id: "x", baseId: "x", olderBaseIds: [] },
       mayWrite: async () => {},
       failures,
+      secrets: new SecretsInUse(),
       ownCheckpoint: NO_OWN_CHECKPOINT,
       copyLimits: { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, documentIdBytesMax: 3 },
     });

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterEach } from "vitest";
 import { openNodeServer } from "../../src/host/http/node-server.ts";
 import { createSystemRuntime, openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
+import { SecretsInUse } from "../../src/http-client/index.ts";
 import { type KeyValueStore, Subspace } from "../../src/kv/index.ts";
 import {
   BatchCopier,
@@ -86,7 +87,7 @@ export function openCopier(sides: { readonly source: Endpoint; readonly target: 
       options: REPLICATION_OPTIONS_DEFAULT,
       copyLimits: { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, missingDocumentPauseMs: 0 },
     },
-    { count: () => {}, failures },
+    { count: () => {}, failures, secrets: new SecretsInUse() },
   );
   return { copier, failures };
 }

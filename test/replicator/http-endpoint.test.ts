@@ -6,6 +6,7 @@ import {
   type FetchRequest,
   Grants,
   RateLimits,
+  SecretsInUse,
   type TlsSettings,
 } from "../../src/http-client/index.ts";
 import {
@@ -44,6 +45,7 @@ function open(
       retry: { retryCountMax, failingMsMax: 60_000 },
       rateLimits: new RateLimits(),
       grants,
+      secrets: new SecretsInUse(),
       tls,
       client,
       userAgent: "Tandem",

@@ -9,6 +9,7 @@ import {
   Grants,
   RateLimits,
   RequestFailedError,
+  SecretsInUse,
 } from "../../src/http-client/index.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 import {
@@ -141,6 +142,7 @@ describe("over HTTP", () => {
         retry: { retryCountMax, failingMsMax: 60_000 },
         rateLimits: new RateLimits(),
         grants: new Grants(),
+        secrets: new SecretsInUse(),
         tls: REPLICATOR_CONFIG_DEFAULT.tls,
         client,
         userAgent: "Tandem",

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
-import type { Fetch } from "../../src/http-client/index.ts";
+import { type Fetch, SecretsInUse } from "../../src/http-client/index.ts";
 import {
   MemoryRunFailures,
   NO_OWN_CHECKPOINT,
@@ -88,6 +88,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
       ),
       mayWrite: async () => {},
       failures: new MemoryRunFailures(),
+      secrets: new SecretsInUse(),
       ownCheckpoint: NO_OWN_CHECKPOINT,
       copyLimits: REPLICATOR_CONFIG_DEFAULT.copyLimits,
       ...(expectedAt === undefined ? {} : { expectedAt }),

@@ -1,4 +1,5 @@
 /** The outcome of one batch until it is recorded: the revisions that did not arrive, and the listed ones that did. */
+import type { SecretsInUse } from "../../http-client/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";
 import type { ArrivedRevisions, DocumentFailure, RunFailures } from "../failures/run-failures.ts";
@@ -8,6 +9,8 @@ export interface BatchObserver {
   /** What a run adds up. */
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
+  /** Secrets that no reason of a failure may show: a peer may repeat them in a document. */
+  readonly secrets: Pick<SecretsInUse, "redact">;
   /** Told how many batches may be read, and how many written, at the same time from now on. Absent: nobody asks. */
   readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;
 }
@@ -16,16 +19,25 @@ export class BatchOutcome {
   /** Whether all of it is on the list of failures. */
   readonly isRetry: boolean;
   readonly #log: RunFailures;
+  readonly #secrets: BatchObserver["secrets"];
   readonly #failed: DocumentFailure[] = [];
   readonly #arrived: ArrivedRevisions[] = [];
 
-  constructor(log: RunFailures, { isRetry = false }: { readonly isRetry?: boolean } = {}) {
-    this.#log = log;
+  constructor(
+    { failures, secrets }: Pick<BatchObserver, "failures" | "secrets">,
+    { isRetry = false }: { readonly isRetry?: boolean } = {},
+  ) {
+    this.#log = failures;
+    this.#secrets = secrets;
     this.isRetry = isRetry;
   }
 
   failed(phase: DocumentFailure["phase"], failures: readonly WriteFailure[]): void {
-    for (const failure of failures) this.#failed.push({ ...failure, phase });
+    for (const failure of failures) {
+      const error = this.#secrets.redact(failure.error);
+      const reason = this.#secrets.redact(failure.reason);
+      this.#failed.push({ ...failure, error, reason, phase });
+    }
   }
 
   /** The document is on the target, and with it every revision that it descends from. */

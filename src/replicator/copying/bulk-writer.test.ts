@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { SecretsInUse } from "../../http-client/index.ts";
 import { type Endpoint, EndpointError, TextDocument } from "../endpoints/endpoint.ts";
 import { MemoryRunFailures } from "../failures/run-failures.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
@@ -27,10 +28,12 @@ function openTarget(isGuilty: (id: string) => boolean) {
     writeLocal: async () => "0-1",
   } as Partial<Endpoint> as Endpoint;
   const log = new MemoryRunFailures();
-  const outcome = new BatchOutcome(log);
+  const secrets = new SecretsInUse();
+  const outcome = new BatchOutcome({ failures: log, secrets });
   const counted = { docsWritten: 0, docWriteFailures: 0 };
   const observer = {
     failures: log,
+    secrets,
     count({ docsWritten = 0, docWriteFailures = 0 }) {
       counted.docsWritten += docsWritten;
       counted.docWriteFailures += docWriteFailures;

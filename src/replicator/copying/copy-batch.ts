@@ -186,7 +186,7 @@ export class BatchCopier {
     options: { readonly isRetry?: boolean } = {},
   ): Promise<readonly DocumentFailure[]> {
     const revisions = new Map<string, readonly string[]>();
-    const outcome = new BatchOutcome(this.#observer.failures, options);
+    const outcome = new BatchOutcome(this.#observer, options);
     let askedCount = 0;
     let leftOutCount = 0;
     for (const change of changes) {

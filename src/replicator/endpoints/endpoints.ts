@@ -7,6 +7,7 @@ import {
   Grants,
   Latencies,
   RateLimits,
+  SecretsInUse,
   type Spending,
   withBatches,
   withBudget,
@@ -65,6 +66,8 @@ export class Endpoints {
   readonly #latencies: Latencies;
   readonly #rateLimits = new RateLimits();
   readonly #grants = new Grants();
+  /** Secrets that this process has sent to endpoints. */
+  readonly secrets = new SecretsInUse();
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
@@ -152,6 +155,7 @@ export class Endpoints {
       fetch: withBudget(this.#permitted(address, owner), spending),
       rateLimits: this.#rateLimits,
       grants: this.#grants,
+      secrets: this.secrets,
       tls: parts.config.tls,
       client: parts.config.client,
       retry: {

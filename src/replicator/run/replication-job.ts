@@ -8,7 +8,7 @@
  * not change.
  */
 import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
-import { Activity } from "../../http-client/index.ts";
+import { Activity, type SecretsInUse } from "../../http-client/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
@@ -167,7 +167,8 @@ export class ReplicationJob {
       if (isHalt(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
       if (isStop(error)) return this.#ownEnding ?? stopped;
-      return endingOf(error, replication, this.#places.of(error));
+      const { secrets } = this.#parts.endpoints;
+      return endingOf(error, replication, this.#places.of(error), secrets);
     }
   }
 
@@ -286,6 +287,7 @@ export class ReplicationJob {
       ids,
       mayWrite: () => this.#job.verifyNow(),
       failures: await this.#openFailures(ids.baseId),
+      secrets: this.#parts.endpoints.secrets,
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
       ...place,
@@ -442,7 +444,8 @@ export class ReplicationJob {
       const source = this.#open(replication, "source");
       const target = this.#open(replication, "target");
       const failures = await this.#openFailures(baseId);
-      const observer = { count: this.#job.countRetried.bind(this.#job), failures };
+      const { secrets } = this.#parts.endpoints;
+      const observer = { count: this.#job.countRetried.bind(this.#job), failures, secrets };
       const parts = {
         runtime,
         source,
@@ -516,8 +519,17 @@ function quietAt(
 }
 
 /** How a run ended that an error ended. */
-function endingOf(error: unknown, replication: Replication, place: FailurePlace): RunEnding {
-  const failure = describeFailure(error);
+function endingOf(
+  error: unknown,
+  replication: Replication,
+  place: FailurePlace,
+  secrets: SecretsInUse,
+): RunEnding {
+  const described = describeFailure(error);
+  const failure = {
+    error: secrets.redact(described.error),
+    reason: secrets.redact(described.reason),
+  };
   const cause = { ...place, class: classifyFailure(error, place) };
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === PUT_OFF) return { kind: "put-off", failure, cause };

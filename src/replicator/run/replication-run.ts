@@ -7,6 +7,7 @@
  * with its signal. A requested stop is answered with a last checkpoint.
  */
 import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
+import type { BatchObserver } from "../copying/batch-outcome.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
 import { describeFailure } from "../failures/failure.ts";
@@ -52,6 +53,7 @@ const OVER = new Error("The run is over");
 export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly ids: Pick<ReplicationId, "id" | "baseId" | "olderBaseIds">;
   readonly failures: RunFailures;
+  readonly secrets: BatchObserver["secrets"];
   readonly copyLimits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
@@ -378,7 +380,7 @@ export class ReplicationRun {
   }
 
   #openBatchCopier(): BatchCopier {
-    const { source, target, replication, runtime, failures, copyLimits } = this.#parts;
+    const { source, target, replication, runtime, failures, secrets, copyLimits } = this.#parts;
     const { options, omissions } = replication;
     return new BatchCopier(
       {
@@ -396,6 +398,7 @@ export class ReplicationRun {
           this.#statistics = addStatistics(this.#statistics, more);
         },
         failures,
+        secrets,
         allowBatches: (reading, writing) => this.#pipeline?.allowBatches(reading, writing),
       },
     );

@@ -1,4 +1,6 @@
 /** One run of a replication between distant servers, in virtual time: the real run and endpoints, and no jobs. */
+
+import { SecretsInUse } from "../../../src/http-client/index.ts";
 import {
   MemoryRunFailures,
   NO_OWN_CHECKPOINT,
@@ -50,6 +52,7 @@ export async function replicateFar(
     ids: replicationId(context, replication, undefined),
     mayWrite: async () => {},
     failures: new MemoryRunFailures(),
+    secrets: new SecretsInUse(),
     ownCheckpoint: NO_OWN_CHECKPOINT,
     copyLimits: REPLICATOR_CONFIG_DEFAULT.copyLimits,
   });

@@ -6,18 +6,21 @@ import {
   SEQUENCE_LENGTH_MAX,
   type SourceSequence,
 } from "../endpoint.ts";
-import { shown } from "./json-answer.ts";
+import type { ServerWords } from "./server-words.ts";
 
 /** How many brackets are around a revision in a row, with that of the row. */
 export const REVISION_DEPTH = 3;
 
 /** The changes that rows tell of, in order. Throws an EndpointError when one is no row, or its sequence is too long. */
-export function changesOf(rows: readonly JsonValue[]): readonly ChangedDocument[] {
+export function changesOf(
+  rows: readonly JsonValue[],
+  words: ServerWords,
+): readonly ChangedDocument[] {
   const changes: ChangedDocument[] = [];
   for (const row of rows) {
     const id = row.member("id")?.string;
     if (isTooLong(row.member("seq")?.length)) throw sequenceTooLong();
-    if (id === undefined || row.member("changes")?.isArray !== true) throw noRow(row);
+    if (id === undefined || row.member("changes")?.isArray !== true) throw noRow(row, words);
     // CouchDB skips rows with an empty id, too: there is nothing that could be asked for.
     if (id !== "") changes.push(new ChangesRow(id, row));
   }
@@ -25,8 +28,8 @@ export function changesOf(rows: readonly JsonValue[]): readonly ChangedDocument[
 }
 
 /** A row that is passed over may have meant a document. */
-function noRow({ text }: JsonValue): EndpointError {
-  const reason = `what the source lists as a change has no id or no changes: ${shown(text)}`;
+function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
+  const reason = `what the source lists as a change has no id or no changes: ${words.shown(text)}`;
   return new EndpointError("changes_req_failed", reason);
 }
 

@@ -73,7 +73,7 @@ export async function* readChangesSnapshot(
       let next = feed.first;
       for (; next.done !== true; next = await feed.rows.next()) {
         const rows: Rows = next.value;
-        const changes = choose(changesOf(rows));
+        const changes = choose(changesOf(rows, requests.words));
         hasNews ||= changes.length > 0;
         if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
         since = lastSequenceOf(rows, since);

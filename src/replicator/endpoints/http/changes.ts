@@ -29,6 +29,7 @@ import {
 import { readChangesSnapshot } from "./changes-snapshot.ts";
 import { NESTING_MAX } from "./json-answer.ts";
 import type { HttpRequests, Outline } from "./requests.ts";
+import type { ServerWords } from "./server-words.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
@@ -116,7 +117,7 @@ async function readPage(
   const { status, text, json } = response;
   if (knowsNoIds(status, request.selection)) return "no-doc-ids";
   if (status === 401 || status === 403) throw requests.refused(status);
-  const page = status === 200 ? parseChangesPage(json, request.since) : undefined;
+  const page = status === 200 ? parseChangesPage(json, request.since, requests.words) : undefined;
   if (page === undefined) throw requests.unexpected("changes_req_failed", path, response, text);
   return page;
 }
@@ -124,6 +125,7 @@ async function readPage(
 function parseChangesPage(
   answer: JsonValue | undefined,
   since: SourceSequence,
+  words: ServerWords,
 ): ChangesPage | undefined {
   const results = answer?.member("results");
   if (results?.isArray !== true) return undefined;
@@ -131,5 +133,5 @@ function parseChangesPage(
   if (!saysWhere(lastSequence)) return undefined;
   const rows = results.elements();
   const lastRowSequence = lastSequenceOf(rows, since);
-  return { changes: changesOf(rows), rowCount: rows.length, lastRowSequence, lastSequence };
+  return { changes: changesOf(rows, words), rowCount: rows.length, lastRowSequence, lastSequence };
 }

@@ -11,8 +11,9 @@ import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
 import { writtenAnswer } from "./answer-budget.ts";
 import { documentUpload } from "./document-upload.ts";
-import { asObject, parseObject, serverAnswer, shown } from "./json-answer.ts";
+import { asObject, parseObject } from "./json-answer.ts";
 import type { Answer, HttpRequests } from "./requests.ts";
+import type { ServerWords } from "./server-words.ts";
 
 /** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
@@ -55,7 +56,7 @@ export class HttpDocumentWriter {
         return [];
       },
       refuse: (document, answer) => {
-        failures.push(batchRefusal(document, answer));
+        failures.push(batchRefusal(document, answer, this.#requests.words));
       },
     });
     return failures;
@@ -71,7 +72,7 @@ export class HttpDocumentWriter {
     });
     const text = await readText(response);
     if (response.status >= 200 && response.status < 300) return { kind: "written" };
-    const answer = serverAnswer(response.status, text);
+    const answer = this.#requests.words.answer(response.status, text);
     if (answer.status === 412 && answer.error === "missing_stub") return { kind: "missing-stub" };
     if (answer.status >= 500 || !mayConcernDocument(answer.status)) {
       throw this.#requests.unexpected(
@@ -89,7 +90,7 @@ export class HttpDocumentWriter {
 
   #rowFailures(documents: readonly PlainDocument[], answer: Answer): readonly WriteFailure[] {
     const failures = BATCH_TAKEN.has(answer.status)
-      ? bulkFailures(documents, answer.json)
+      ? bulkFailures(documents, answer.json, this.#requests.words)
       : undefined;
     if (failures !== undefined) return failures;
     throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", answer, answer.text);
@@ -97,14 +98,21 @@ export class HttpDocumentWriter {
 }
 
 /** The target does not take the document alone. */
-function batchRefusal({ id, text: sent }: PlainDocument, { status, text }: Answer): WriteFailure {
+function batchRefusal(
+  { id, text: sent }: PlainDocument,
+  { status, text }: Answer,
+  words: ServerWords,
+): WriteFailure {
   const { error, reason } = parseObject(text) ?? {};
   return {
     id,
     revision: namedRevision(sent),
     status,
-    error: typeof error === "string" ? shown(error) : (BATCH_REFUSALS.get(status) ?? "bad_request"),
-    reason: typeof reason === "string" ? shown(reason) : "",
+    error:
+      typeof error === "string"
+        ? words.shown(error)
+        : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+    reason: typeof reason === "string" ? words.shown(reason) : "",
   };
 }
 
@@ -129,6 +137,7 @@ const MARGIN_CHARACTERS = 256;
 function bulkFailures(
   documents: readonly PlainDocument[],
   answer: unknown,
+  words: ServerWords,
 ): WriteFailure[] | undefined {
   if (!Array.isArray(answer) || !answer.every(isRow)) return undefined;
   const rows = answer.filter(({ error }) => error !== undefined);
@@ -148,9 +157,9 @@ function bulkFailures(
       failures.push({
         id: String(id),
         revision,
-        status: isStatus(status) ? status : refusalStatus(shown(error)),
-        error: shown(error),
-        reason: shown(reason ?? ""),
+        status: isStatus(status) ? status : refusalStatus(words.shown(error)),
+        error: words.shown(error),
+        reason: words.shown(reason ?? ""),
       });
     }
   }

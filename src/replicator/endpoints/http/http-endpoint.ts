@@ -40,7 +40,7 @@ import { readHttpChanges } from "./changes.ts";
 import { sequenceText } from "./changes-request.ts";
 import { HttpDocumentReader } from "./document-reader.ts";
 import { HttpDocumentWriter } from "./document-writer.ts";
-import { asObject, shown } from "./json-answer.ts";
+import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 import { missingOf } from "./revisions-difference.ts";
 
@@ -365,9 +365,14 @@ export class HttpEndpoint implements Endpoint {
 /** A document that is passed on whole. */
 const UNCUT = { depthMax: 0, nestingMax: Number.POSITIVE_INFINITY };
 
+/** Real start times have 16 characters. */
+const START_TIME_LENGTH_MAX = 1_000;
+
 /** As `EndpointInfo` has it, of whatever a server says. */
 function startTimeOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? shown(value) : "0";
+  return typeof value === "string" || typeof value === "number"
+    ? String(value).slice(0, START_TIME_LENGTH_MAX)
+    : "0";
 }
 
 /** How long a server may hold a page of changes back: less than what ends the request, or the run. */

@@ -1,12 +1,8 @@
 /** Parses JSON answers of servers that may send anything. */
 import { JsonLimitError, outlineJson } from "../../../base/index.ts";
-import type { ServerAnswer } from "../endpoint.ts";
 
 /** Brackets around one value of an answer that is parsed: much of what reads it goes one call deeper for each of them. */
 export const NESTING_MAX = 1_000;
-/** Of what a server says, so much is passed on to people. */
-const SHOWN_LENGTH_MAX = 1_000;
-
 /** Values of a text that is parsed in one step. */
 const PARSED_VALUES_MAX = 20_000;
 
@@ -32,12 +28,6 @@ export function isTooMuch(error: unknown): error is JsonLimitError {
   return error instanceof JsonLimitError && error.limit !== "nesting";
 }
 
-/** A value of an answer for people: a text as it is, all else as JSON, and no more than a few sentences of it. */
-export function shown(value: unknown): string {
-  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  return text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text;
-}
-
 /** Whether an answer that is no JSON begins as such, or is empty: a proxy may end a body in good order that broke off. */
 export function isBroken(text: string): boolean {
   const first = text.trimStart()[0];
@@ -52,14 +42,4 @@ export function asObject(json: unknown): Record<string, unknown> | undefined {
 /** The same, of an answer's text. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   return asObject(parseJson(text));
-}
-
-/** An answer that names an error, with what can be said when it does not. */
-export function serverAnswer(status: number, text: string): ServerAnswer {
-  const { error, reason } = parseObject(text) ?? {};
-  return {
-    status,
-    error: typeof error === "string" ? shown(error) : `http_${status}`,
-    reason: typeof reason === "string" ? shown(reason) : "",
-  };
 }

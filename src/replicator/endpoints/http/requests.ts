@@ -25,6 +25,7 @@ import {
   readBeginning,
   readBytes,
   readText,
+  type SecretsInUse,
   SessionLogin,
   SharedGrant,
   type TlsSettings,
@@ -35,6 +36,7 @@ import {
   withRateLimit,
   withRedirects,
   withRetry,
+  withSecretsNoted,
   withSpans,
   withTimeLimit,
 } from "../../../http-client/index.ts";
@@ -45,16 +47,9 @@ import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
 import type { AnswerBudget } from "./answer-budget.ts";
-import {
-  isBroken,
-  isNoAnswer,
-  isTooMuch,
-  NESTING_MAX,
-  parseObject,
-  serverAnswer,
-  shown,
-} from "./json-answer.ts";
+import { isBroken, isNoAnswer, isTooMuch, NESTING_MAX, parseObject } from "./json-answer.ts";
 import { RoundTrip } from "./round-trip.ts";
+import { ServerWords } from "./server-words.ts";
 
 /** What answers when something changes: of a database, and of a server. */
 const FEEDS = ["_changes", "_db_updates"];
@@ -78,6 +73,8 @@ export interface HttpRequestsParts {
   /** Those of the node: all endpoints share them. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
+  /** Secrets that were sent, and are not to be shown. */
+  readonly secrets: SecretsInUse;
   /** How TLS is spoken where an address does not say otherwise. */
   readonly tls: TlsSettings;
   readonly client: ClientSettings;
@@ -133,6 +130,8 @@ export class HttpRequests {
   /** For people. */
   readonly shownUrl: string;
   /** Of a database: its server. */
+  /** What the server says, for people. */
+  readonly words: ServerWords;
   readonly #root: string;
   readonly #parts: HttpRequestsParts;
   readonly #inactivityTimeoutMs: number;
@@ -154,6 +153,7 @@ export class HttpRequests {
     this.url = address.url;
     this.#root = address.url.replace(/[^/]*\/$/, "");
     this.shownUrl = maskCredentials(address.url);
+    this.words = new ServerWords(parts.secrets);
     this.#parts = parts;
     this.#inactivityTimeoutMs = options.connectionTimeoutMs;
     this.#connection = {
@@ -165,7 +165,8 @@ export class HttpRequests {
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
-    const spanned = withSpans(parts.runtime, this.#timed(parts.fetch));
+    const noted = withSecretsNoted(parts.fetch, parts.secrets);
+    const spanned = withSpans(parts.runtime, this.#timed(noted));
     const watched = activity === undefined ? spanned : withActivity(spanned, activity);
     const redirected = withRedirects(watched, { secretHeaders });
     const feedConnection = { ...this.#connection, isFeed: true };
@@ -182,7 +183,9 @@ export class HttpRequests {
     const { runtime, rateLimits } = parts;
     const limiter = withRateLimit(runtime, named, rateLimits, address.url, activity?.waits);
     this.#once = async (request) => {
-      const response = await limiter(request);
+      const response = await limiter(request).catch((error: unknown) => {
+        throw this.#withoutSecrets(error);
+      });
       this.#serverName = response.headers.get("server");
       return response;
     };
@@ -197,6 +200,15 @@ export class HttpRequests {
   /** The least time in which an answer began lately; undefined: there was none. */
   get roundTripMs(): number | undefined {
     return this.#roundTrip.leastMs;
+  }
+
+  /** The error of a request: a server may repeat a secret in the place to which it redirects. */
+  #withoutSecrets(error: unknown): unknown {
+    if (!(error instanceof RequestFailedError)) return error;
+    const { url } = error.details;
+    const shownUrl = this.#parts.secrets.redact(url);
+    if (shownUrl === url) return error;
+    return new RequestFailedError({ ...error.details, url: shownUrl }, { cause: error });
   }
 
   #timed(fetch: Fetch): Fetch {
@@ -216,8 +228,11 @@ export class HttpRequests {
   /** What our credentials are exchanged for, shared with all jobs that have the same. */
   #sharedGrant(address: HttpAddress): SharedGrant | undefined {
     const { basic, iam } = address;
-    const { runtime, fetch, grants, userAgent, client } = this.#parts;
+    const { runtime, grants, secrets, userAgent, client } = this.#parts;
     const { clock } = runtime;
+    secrets.add(basic?.password);
+    secrets.add(iam?.apiKey);
+    const fetch = withSecretsNoted(this.#parts.fetch, secrets);
     const { generation: _, ...connection } = this.#connection;
     const parts = { clock, fetch, connection, userAgent, settings: client };
     if (iam !== undefined) {
@@ -390,9 +405,10 @@ export class HttpRequests {
     text: string,
   ): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
-    const said = theirs === undefined ? "" : ` ${shown(theirs)}: ${shown(reason)}`;
+    const { words } = this;
+    const said = theirs === undefined ? "" : ` ${words.shown(theirs)}: ${words.shown(reason)}`;
     const reasonText = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
-    return new EndpointError(error, reasonText, { answer: serverAnswer(status, text) });
+    return new EndpointError(error, reasonText, { answer: words.answer(status, text) });
   }
 }
 

@@ -1,0 +1,223 @@
+/**
+ * The secrets that this process has sent to servers and proxies, so that none of them comes back in a text that is stored
+ * or shown. A server may repeat a request in its error message, in an encoding of its own: a text that holds a secret in
+ * any usual encoding, or in encodings of encodings, is withheld as a whole.
+ */
+import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
+
+/** Replaces a secret (CouchDB masks passwords in the same way). */
+const MASK = "*****";
+const WITHHELD = "(withheld: the text repeats a credential)";
+
+/** Most secrets that are remembered. The ones used longest ago are forgotten first. */
+const SECRETS_MAX = 10_000;
+/** Length of the shortest secret that is found anywhere in a text, and not only as a word. */
+const LENGTH_MIN = 4;
+/** Encodings within encodings. */
+const ROUNDS_MAX = 3;
+/** Characters of all texts that are derived from one. */
+const DERIVED_LENGTH_MAX = 16_384;
+/** Length of a text that is searched. Longer ones are cut first: people read far less. */
+const TEXT_LENGTH_MAX = 2_000;
+
+export class SecretsInUse {
+  /** Secrets in lower case, by their first characters. */
+  readonly #byKey = new Map<number, Set<string>>();
+  /** Secrets shorter than `LENGTH_MIN`. */
+  readonly #short = new Set<string>();
+  /** In the order of their last use. */
+  readonly #known = new Set<string>();
+
+  /** Remembers a secret. Comparison ignores case, so that a server that changes it does not matter. */
+  add(secret: string | undefined): void {
+    const folded = secret?.toLowerCase() ?? "";
+    if (folded.trim() === "" || folded === MASK) return;
+    if (this.#known.delete(folded)) {
+      this.#known.add(folded);
+      return;
+    }
+    this.#known.add(folded);
+    const key = keyOf(folded);
+    const alike = this.#byKey.get(key);
+    if (folded.length < LENGTH_MIN) this.#short.add(folded);
+    else if (alike === undefined) this.#byKey.set(key, new Set([folded]));
+    else alike.add(folded);
+    if (this.#known.size > SECRETS_MAX) this.#forgetOldest();
+  }
+
+  /** The text without secrets, and no longer than `lengthMax`. Cut only after it has been searched. */
+  redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
+    const whole = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
+    if (this.#known.size === 0) return shortened(whole, lengthMax);
+    const masked = this.#masked(whole, whole.length < text.length);
+    for (const view of decodings(masked)) {
+      if (this.#masked(view) !== view) return WITHHELD;
+    }
+    return shortened(masked, lengthMax);
+  }
+
+  /** The text with each secret replaced that it holds as it is. `isCut`: its end may be the beginning of one. */
+  #masked(text: string, isCut = false): string {
+    const folded = text.toLowerCase();
+    let masked = "";
+    let copied = 0;
+    for (let at = 0; at < text.length; at++) {
+      const length = this.#secretAt(folded, at, isCut);
+      if (length === 0) continue;
+      masked += text.slice(copied, at) + MASK;
+      copied = at + length;
+      at = copied - 1;
+    }
+    return copied === 0 ? text : masked + text.slice(copied);
+  }
+
+  /** Length of the longest secret at this place, 0 without one. */
+  #secretAt(text: string, at: number, isCut: boolean): number {
+    let longest = 0;
+    for (const secret of this.#byKey.get(keyOf(text, at)) ?? []) {
+      const isBegun = isCut && text.length - at >= LENGTH_MIN && secret.startsWith(text.slice(at));
+      if (isBegun || text.startsWith(secret, at)) longest = Math.max(longest, secret.length);
+    }
+    if (longest > 0 || this.#short.size === 0 || isWordAt(text, at - 1)) return longest;
+    for (const secret of this.#short) {
+      const isHere = text.startsWith(secret, at) && !isWordAt(text, at + secret.length);
+      if (isHere) longest = Math.max(longest, secret.length);
+    }
+    return longest;
+  }
+
+  #forgetOldest(): void {
+    const [oldest = ""] = this.#known;
+    this.#known.delete(oldest);
+    this.#short.delete(oldest);
+    const key = keyOf(oldest);
+    const alike = this.#byKey.get(key);
+    alike?.delete(oldest);
+    if (alike?.size === 0) this.#byKey.delete(key);
+  }
+}
+
+/** The first characters at a place as a number. */
+function keyOf(text: string, at = 0): number {
+  return text.charCodeAt(at) * 0x10000 + text.charCodeAt(at + 1);
+}
+
+function shortened(text: string, lengthMax: number): string {
+  return text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text;
+}
+
+/** Whether a letter or digit is there: a secret of a few characters counts only as a word of its own. */
+function isWordAt(text: string, at: number): boolean {
+  return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
+}
+
+/** What the text says when its encodings are resolved, and those in the result, in this order. */
+function decodings(text: string): ReadonlySet<string> {
+  const views = new Set<string>();
+  let length = 0;
+  let round: readonly string[] = [text];
+  for (let count = 0; count < ROUNDS_MAX; count++) {
+    const next: string[] = [];
+    for (const view of round) {
+      for (const decode of DECODERS) {
+        const decoded = decode(view);
+        if (decoded === text || views.has(decoded)) continue;
+        length += decoded.length;
+        if (length > DERIVED_LENGTH_MAX) return views;
+        views.add(decoded);
+        next.push(decoded);
+      }
+    }
+    round = next;
+  }
+  return views;
+}
+
+const DECODERS: readonly ((text: string) => string)[] = [
+  plainText,
+  (text) => plainText(text.replaceAll("+", " ")),
+  ...[0, 1, 2, 3].map(
+    (offset) => (text: string) => text.replace(BASE64, (run) => base64Text(run, offset)),
+  ),
+  ...[0, 1].map((offset) => (text: string) => text.replace(HEX, (run) => hexText(run, offset))),
+];
+
+/** The text with every encoding resolved that stands for single characters. */
+function plainText(text: string): string {
+  let plain = text.replace(HIDDEN, "");
+  if (plain.includes("%")) plain = percentText(plain);
+  if (plain.includes("\\")) plain = plain.replace(ESCAPE, escapeText);
+  if (plain.includes("&")) plain = plain.replace(ENTITY, entityText);
+  if (READ_AS_LATIN_1.test(plain)) plain = utf8(Uint8Array.from(plain, byteOf));
+  return plain.replace(HIDDEN, "").normalize("NFC");
+}
+
+/** UTF-8 that was read as Latin-1. */
+const READ_AS_LATIN_1 = /^[^\u0100-\uffff]*[\xc2-\xf4][\x80-\xbf][^\u0100-\uffff]*$/;
+
+function percentText(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) =>
+    utf8(hexDecode(run.replaceAll("%", "")) ?? EMPTY_BYTES),
+  );
+}
+
+const ESCAPE = /\\(?:u([0-9a-f]{4})|u\{([0-9a-f]{1,6})\}|x([0-9a-f]{2})|(.))/gis;
+
+function escapeText(all: string, ...parts: (string | undefined)[]): string {
+  const [four, any, two, plain] = parts;
+  return plain ?? character(Number.parseInt(four ?? any ?? two ?? "", 16), all);
+}
+
+const ENTITY = /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]+));?/gi;
+
+function entityText(all: string, ...parts: (string | undefined)[]): string {
+  const [hex, decimal, name] = parts;
+  if (name !== undefined) return ENTITIES.get(name.toLowerCase()) ?? all;
+  const code = hex === undefined ? Number(decimal) : Number.parseInt(hex, 16);
+  return character(code, all);
+}
+
+const ENTITIES: ReadonlyMap<string, string> = new Map([
+  ["amp", "&"],
+  ["lt", "<"],
+  ["gt", ">"],
+  ["quot", '"'],
+  ["apos", "'"],
+]);
+
+const BASE64 = /[a-z0-9+/_-]{6,}/gi;
+const HEX = /(?:[0-9a-f][\s:]?){8,}/gi;
+
+/** What a run says whose groups of four begin at `offset`. */
+function base64Text(run: string, offset: number): string {
+  const groups = run.slice(offset).replaceAll("-", "+").replaceAll("_", "/");
+  // A single character at the end holds no byte.
+  const whole = groups.length % 4 === 1 ? groups.slice(0, -1) : groups;
+  const decoded = utf8(base64Decode(whole, { isPadded: false }) ?? EMPTY_BYTES);
+  // Most words of a sentence are base64 of nothing that can be read.
+  return READABLE.test(decoded.replace(HIDDEN, "")) ? decoded : run;
+}
+
+/** Control characters of ASCII, and characters without width. */
+const HIDDEN = /(?![\x80-\x9f])[\p{Cc}\u200b-\u200f\u2060\ufeff]/gu;
+
+const READABLE = new RegExp(`[^\\p{C}\\ufffd]{${LENGTH_MIN}}`, "u");
+
+function hexText(run: string, offset: number): string {
+  const digits = run.replace(/[\s:]/g, "").slice(offset);
+  return utf8(hexDecode(digits.slice(0, digits.length & ~1)) ?? EMPTY_BYTES);
+}
+
+const decoder = new TextDecoder();
+
+function utf8(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+function byteOf(char: string): number {
+  return (char.codePointAt(0) ?? 0) & 0xff;
+}
+
+function character(code: number, otherwise: string): string {
+  return code <= 0x10ffff ? String.fromCodePoint(code) : otherwise;
+}

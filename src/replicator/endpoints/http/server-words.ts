@@ -1,0 +1,30 @@
+/** Text of a server for people: free of credentials, and no longer than a few sentences. No other text of a peer is stored or shown. */
+import type { SecretsInUse } from "../../../http-client/index.ts";
+import type { ServerAnswer } from "../endpoint.ts";
+import { parseObject } from "./json-answer.ts";
+
+const LENGTH_MAX = 1_000;
+
+export class ServerWords {
+  readonly #secrets: SecretsInUse;
+
+  constructor(secrets: SecretsInUse) {
+    this.#secrets = secrets;
+  }
+
+  /** A value of an answer: a string as it is, anything else as JSON. */
+  shown(value: unknown): string {
+    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+    return this.#secrets.redact(text, LENGTH_MAX);
+  }
+
+  /** The error that an answer names, or its status. */
+  answer(status: number, text: string): ServerAnswer {
+    const { error, reason } = parseObject(text) ?? {};
+    return {
+      status,
+      error: typeof error === "string" ? this.shown(error) : `http_${status}`,
+      reason: typeof reason === "string" ? this.shown(reason) : "",
+    };
+  }
+}
