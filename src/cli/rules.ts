@@ -46,6 +46,7 @@ interface PlanView {
   readonly replace: PlannedView;
   readonly cancel: PlannedView;
   readonly cannot_copy: PlannedView;
+  readonly overwrite_security?: PlannedView;
 }
 
 interface OutcomeView {
@@ -169,13 +170,23 @@ function printOutcome(answer: unknown): string {
   if (dry_run !== true) {
     return no_changes === true ? "it was so already\n" : "done; the jobs follow\n";
   }
-  const { databases, create, replace, cancel, cannot_copy } = answer as PlanView;
+  const { databases, create, replace, cancel, cannot_copy, overwrite_security } =
+    answer as PlanView;
   const lines = [
     ["database matches", "databases match", databases],
     ["database gets a job", "databases get a job", create],
     ["database gets another job", "databases get another job", replace],
     ["database loses its job", "databases lose their job", cancel],
     ["database cannot be copied", "databases cannot be copied", cannot_copy],
+    ...(overwrite_security === undefined
+      ? []
+      : [
+          [
+            "target gets another security object",
+            "targets get another security object",
+            overwrite_security,
+          ] as const,
+        ]),
   ] as const;
   return lines.map(([one, many, planned]) => plannedLine(one, many, planned)).join("");
 }

@@ -281,6 +281,44 @@ test("a security object is copied before the documents, and followed when it cha
   await onceSecurity("copy-b", of("eve"));
 });
 
+test.each([
+  [true, ["user-*"], { joe: "theirs", ann: "ours" }],
+  [true, ["user-joe", "user-ann"], { joe: "theirs", ann: "theirs" }],
+  [["copy-user-joe"], ["user-*"], { joe: "theirs", ann: "ours" }],
+  [["copy-user-ann"], ["user-*"], { joe: "theirs", ann: "theirs" }],
+  [["copy-*"], ["user-*"], { joe: "theirs", ann: "theirs" }],
+] as const)(
+  "security %j for %j replaces the object of a target that existed only if it names it: %j",
+  async (security, patterns, expected) => {
+    const node = await open();
+    const { world, kv, databases } = node;
+    const of = (member: string) => JSON.stringify({ members: { names: [member], roles: [] } });
+    const set = (name: string, text: string) =>
+      world.until(
+        kv.transact(async (tx) => (await databases.open(tx, name)).setSecurity(tx, text)),
+      );
+    const securityOf = (name: string) => async (tx: ReadTransaction) =>
+      (await databases.find(tx, `copy-user-${name}`))?.security(tx);
+    for (const name of ["user-joe", "user-ann", "copy-user-ann"]) await node.createDatabase(name);
+    await set("copy-user-ann", of("ours"));
+    const rule = { source: "local", target: "copy-{db}", databases: patterns, security };
+    await put(node, rule);
+    await once(node, { parkedCount: 2 });
+    for (const name of ["joe", "ann"]) await set(`user-${name}`, of("theirs"));
+    await onceRead(node, securityOf("joe"), (found) => found === of("theirs"));
+    await once(node, { parkedCount: 2 });
+    // Neither a change of the rule nor a restart of its jobs makes the rule the creator of a target.
+    await put(node, { ...rule, options: { worker_processes: 1 } });
+    await world.time.run(world.time.nowMs + 120_000);
+    for (const [name, member] of Object.entries(expected)) {
+      const found = await world.until(kv.read(securityOf(name)));
+      expect([name, found]).toEqual([name, of(member)]);
+    }
+    await set("user-joe", of("theirs again"));
+    await onceRead(node, securityOf("joe"), (found) => found === of("theirs again"));
+  },
+);
+
 test("design documents are left out if the rule says so", async () => {
   const node = await open();
   await node.createDatabase("user-a");

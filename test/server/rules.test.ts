@@ -159,6 +159,28 @@ test("a dry run says what a rule would do to databases and jobs, and does nothin
   }
 });
 
+test("a dry run names the targets whose security objects a rule would overwrite", async () => {
+  const node = openVirtualNode({ config: { parkAfterSec: 2 } });
+  const { world, kv, databases, rulePlans } = node;
+  const names = ["user-a", "user-b", "user-c", "copy-user-a", "copy-user-b"];
+  for (const name of names) await node.createDatabase(name);
+  const of = (member: string) => JSON.stringify({ members: { names: [member], roles: [] } });
+  const set = (name: string, member: string) =>
+    world.until(
+      kv.transact(async (tx) => (await databases.open(tx, name)).setSecurity(tx, of(member))),
+    );
+  for (const name of ["user-a", "user-b", "copy-user-b", "user-c"]) await set(name, "joe");
+  await set("copy-user-a", "ann");
+  const plan = (security: unknown) => {
+    const rule = { source: "local", target: "copy-{db}", databases: ["user-*"], security };
+    const { signal } = new AbortController();
+    return world.until(rulePlans.ofPut("users", rule, { userName: "root" }, signal));
+  };
+  expect((await plan(false)).overwritten).toBeUndefined();
+  expect((await plan(true)).overwritten).toMatchObject({ count: 0 });
+  expect((await plan(["copy-*"])).overwritten).toMatchObject({ count: 1, first: ["copy-user-a"] });
+});
+
 test("over the API, too", async () => {
   const ask = await open();
   await ask("PUT /user-a");
@@ -171,6 +193,12 @@ test("over the API, too", async () => {
     replace: { count: 0, first: [] },
     cancel: { count: 0, first: [] },
     cannot_copy: { count: 0, first: [] },
+  });
+  const named = { ...RULE, target: "copy-{db}", security: ["copy-*"] };
+  await ask("PUT /copy-user-a");
+  await ask("PUT /copy-user-a/_security", { members: { names: ["ann"], roles: [] } });
+  expect((await ask("PUT /_tandem/rules/users?dry_run=true", named)).json).toMatchObject({
+    overwrite_security: { count: 1, first: ["copy-user-a"] },
   });
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
   const source = { url: "https://a.example/", auth: { bearer: "env:NOBODY" } };

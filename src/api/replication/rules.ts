@@ -101,7 +101,7 @@ function dryRunParameter(call: Call): boolean {
 }
 
 /** What would be done, with the first names of each kind. */
-function planned({ matched, made, changed, ended, faulty }: RulePlan): ApiResponse {
+function planned({ matched, made, changed, ended, faulty, overwritten }: RulePlan): ApiResponse {
   return json(200, {
     ok: true,
     dry_run: true,
@@ -110,6 +110,7 @@ function planned({ matched, made, changed, ended, faulty }: RulePlan): ApiRespon
     replace: plannedView(changed),
     cancel: plannedView(ended),
     cannot_copy: plannedView(faulty),
+    ...(overwritten === undefined ? {} : { overwrite_security: plannedView(overwritten) }),
   });
 }
 

@@ -338,6 +338,8 @@ export interface RulePlan {
   readonly replace: PlannedDatabases;
   readonly cancel: PlannedDatabases;
   readonly cannot_copy: PlannedDatabases;
+  /** Absent if the rule copies no security objects. */
+  readonly overwrite_security?: PlannedDatabases;
 }
 
 /** What a list of jobs is asked for: the query of its URL, in the page and in the API alike. */

@@ -10,18 +10,21 @@ const PARTS: readonly (readonly [name: keyof RulePlan, words: string])[] = [
   ["replace", "get another job for the one that they have"],
   ["cancel", "lose their job"],
   ["cannot_copy", "cannot be copied"],
+  ["overwrite_security", "get another security object"],
 ];
 
 export function Plan({ plan }: { plan: RulePlan }) {
   return (
     <ShortList label="What it would do">
-      {PARTS.filter(([name]) => name === "databases" || plan[name].count > 0).map(
-        ([name, words]) => (
+      {PARTS.map(([name, words]) => {
+        const planned = plan[name];
+        if (planned === undefined || (name !== "databases" && planned.count === 0)) return null;
+        return (
           <li key={name}>
-            <strong>{formatNumber(plan[name].count)}</strong> {words} <Names of={plan[name]} />
+            <strong>{formatNumber(planned.count)}</strong> {words} <Names of={planned} />
           </li>
-        ),
-      )}
+        );
+      })}
     </ShortList>
   );
 }

@@ -180,8 +180,10 @@ export interface Endpoint {
   /** The least time in which an answer began lately: how far away the endpoint is. Undefined in our own store, and before the first answer. */
   readonly roundTripMs: number | undefined;
 
-  /** Creates the database; nothing happens when it exists. Where it is not there afterwards, `info` throws what kept it from that. */
-  create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
+  /**
+   * Creates the database; returns false if it existed. Where it is not there afterwards, `info` throws what kept it from that.
+   */
+  create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
 
   /** Batches of items, in order. Ends when the feed does: never, if continuous. */

@@ -82,7 +82,7 @@ class WatchedEndpoint implements Endpoint {
     return this.#inner.roundTripMs;
   }
 
-  create(...args: Parameters<Endpoint["create"]>): Promise<void> {
+  create(...args: Parameters<Endpoint["create"]>): Promise<boolean> {
     return this.#noted("open", this.#inner.create(...args));
   }
 

@@ -56,18 +56,24 @@ export async function addEndedJob(
   });
 }
 
+interface AddOptions {
+  readonly isPaused?: boolean;
+  /** Taken over from the job that it replaces. */
+  readonly kept?: Pick<ReplicationJobData, "hasCreatedTarget">;
+}
+
 /** There is no job of this id. Returns what the new one keeps. One that `isPaused` is never due; the caller notes who decided that. */
 export async function addJob(
   { runtime, jobs, ownership, ids }: AddJobParts,
   tx: Transaction,
   jobId: string,
   origin: JobOrigin,
-  { isPaused = false } = {},
+  { isPaused = false, kept = {} }: AddOptions = {},
 ): Promise<ReplicationJobData> {
   const nowMs = runtime.clock.nowMs();
   const { replication, userName, vouched } = origin;
   const replicationId = replication && knownReplicationId(ids, replication);
-  const data = newJobData({ ...origin, replicationId }, nowMs);
+  const data = { ...newJobData({ ...origin, replicationId }, nowMs), ...kept };
   ownership.register(tx, replicationId, { jobId, userName, vouched });
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),

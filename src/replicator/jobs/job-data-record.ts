@@ -44,7 +44,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
   const { history, lastUpdatedMs, lastStartMs, failing, startTimes, rates, waitsFor } = data;
-  const { answeredMs } = data;
+  const { answeredMs, hasCreatedTarget } = data;
   return {
     format: FORMAT,
     replicationId,
@@ -54,6 +54,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     failure,
     result,
     answeredMs,
+    hasCreatedTarget,
     errorCount,
     failing,
     stallCount,
@@ -171,6 +172,7 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     result,
     replicationId: progress.replicationId,
     answeredMs: progress.answeredMs,
+    hasCreatedTarget: progress.hasCreatedTarget,
     errorCount,
     failing: progress.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs),
     stallCount,

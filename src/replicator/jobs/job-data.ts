@@ -141,6 +141,8 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 export type JobProgress = JobOutcome & {
   /** Undefined until it was computed, which needs the source where a filter function is part of it. */
   readonly replicationId: string | undefined;
+  /** Whether a run of the job created its target; absent: it existed, or that is unknown. */
+  readonly hasCreatedTarget?: boolean | undefined;
   /** When both servers last answered the credentials of this very request; undefined if they never did. */
   readonly answeredMs?: number | undefined;
   /** Runs in a row that crashed or failed. */

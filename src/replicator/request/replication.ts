@@ -74,5 +74,7 @@ export interface Replication {
   readonly schedule?: string;
   /** Whether the security object is copied, too; absent: no. Rules ask for it. */
   readonly copiesSecurity?: boolean;
+  /** Whether it is copied also to a target that existed before; absent: no. */
+  readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }

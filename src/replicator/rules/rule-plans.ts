@@ -1,11 +1,13 @@
 /** What a change of a rule, or its removal, would do to jobs. Nothing is written; the source is listed as its follower would list it. */
 
-import { finishWithin, type Runtime } from "../../base/index.ts";
+import { finishWithin, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import { ChecksBusyError } from "../checks-busy.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
+import type { ListedServer } from "../parking/watched-server.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import type { Members } from "../request/parse-fields.ts";
+import { decode, type Members } from "../request/parse-fields.ts";
+import { isSameSecurity } from "../run/same-security.ts";
 import { type ListedServerParts, openListedServer } from "./listed-server.ts";
 import { matchRule, parseRule, type Rule, ruleReplication } from "./rule.ts";
 import { listNames, rowsOfRule } from "./rule-listing.ts";
@@ -16,6 +18,8 @@ import type { Rules } from "./rules.ts";
 const LISTING_MS_MAX = 60_000;
 /** Plans that a node makes at once. */
 const PLANS_MAX = 4;
+/** Security objects that are compared at once. */
+const COMPARED_AT_ONCE_MAX = 8;
 /** In place of a rule: the database has no job of it. */
 const NO_JOB = "no job";
 /** Names that a plan has of each kind. */
@@ -43,6 +47,8 @@ export interface RulePlan {
   readonly ended: PlannedDatabases;
   /** That match, and cannot be copied. */
   readonly faulty: PlannedDatabases;
+  /** Targets that exist with another security object, which the source's would replace; undefined: the rule copies none. */
+  readonly overwritten: PlannedDatabases | undefined;
 }
 
 export interface RulePlansParts extends ListedServerParts {
@@ -107,7 +113,8 @@ export class RulePlans {
     signal: AbortSignal,
   ): Promise<RulePlan> {
     const { kv, ruleStore, config } = this.#parts;
-    const plan = emptyPlan();
+    const overwritten = rule.copiesSecurity ? new PlannedDatabases() : undefined;
+    const plan: RulePlan = { ...emptyPlan(), overwritten };
     const before = stored?.content && parseRule(stored.content.members, config);
     const server = await openListedServer(this.#parts, { rule, owner });
     const turn = async (): Promise<void> => signal.throwIfAborted();
@@ -125,6 +132,12 @@ export class RulePlans {
       for (const name of withJob) {
         if (!there.has(name)) this.#planGone(plan, name, rule);
       }
+      if (overwritten === undefined) continue;
+      await forEachConcurrent(names, COMPARED_AT_ONCE_MAX, async (name) => {
+        signal.throwIfAborted();
+        const target = await this.#overwrittenTarget(name, { rule, owner }, server, signal);
+        if (target !== undefined) overwritten.add(target);
+      });
     }
     return plan;
   }
@@ -147,6 +160,38 @@ export class RulePlans {
       plan.changed.add(name);
   }
 
+  /** The target whose security object would be replaced by another one, without credentials. */
+  async #overwrittenTarget(
+    name: string,
+    { rule, owner }: { readonly rule: Rule; readonly owner: Authority },
+    server: ListedServer,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const match = matchRule(rule, name);
+    if (match.kind === "none" || match.target.kind === "invalid") return undefined;
+    const replication = ruleReplication(rule, name, match.target.url, this.#parts.config);
+    if (replication.overwritesSecurity !== true) return undefined;
+    const { target, options } = replication;
+    const endpoint = this.#parts.endpoints.open(
+      target,
+      { ...options, retriesPerRequest: 0 },
+      owner,
+    );
+    const [wanted, actual] = await Promise.all([
+      server.security(name, signal),
+      endpoint
+        .info(signal)
+        .then(() => endpoint.security(signal))
+        .catch((error: unknown) => {
+          if (error instanceof EndpointError && error.error === "db_not_found") return undefined;
+          throw error;
+        }),
+    ]);
+    const isReplaced =
+      wanted !== undefined && actual !== undefined && !isSameSecurity(wanted, actual);
+    return isReplaced ? nameOf(match.target.url) : undefined;
+  }
+
   #planGone(plan: RulePlan, name: string, rule: Rule): void {
     const stays = matchRule(rule, name).kind === "match" && rule.whenDeleted === "keep";
     if (!stays) plan.ended.add(name);
@@ -160,6 +205,11 @@ export class RulePlans {
   }
 }
 
+/** The last part of a URL is the name of the database. */
+function nameOf(targetUrl: string): string {
+  return decode(targetUrl.slice(targetUrl.lastIndexOf("/") + 1));
+}
+
 function emptyPlan(): RulePlan {
   return {
     matched: new PlannedDatabases(),
@@ -167,5 +217,6 @@ function emptyPlan(): RulePlan {
     changed: new PlannedDatabases(),
     ended: new PlannedDatabases(),
     faulty: new PlannedDatabases(),
+    overwritten: undefined,
   };
 }

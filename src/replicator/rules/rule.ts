@@ -7,6 +7,7 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
 import {
   boolean,
+  decode,
   isObject,
   type Members,
   ReplicationInvalidError,
@@ -72,8 +73,10 @@ export interface Rule {
   readonly whenDeleted: "keep" | "stop";
   /** So many of its jobs run at once; undefined: as many as there are slots. */
   readonly concurrency: number | undefined;
-  /** Whether security objects are copied, and followed. */
+  /** Whether security objects are copied to the targets that the rule creates, and followed. */
   readonly copiesSecurity: boolean;
+  /** Targets whose security objects may be overwritten also if they existed before. */
+  readonly overwritten: readonly Glob[];
   /** The members of all its replications; of the endpoints all but the URL. */
   readonly common: Members & { readonly source: Members; readonly target: Members };
   /** Ends in a slash; with the credentials that it was given with. Undefined: our own databases. */
@@ -99,7 +102,7 @@ export function parseRule(members: Members, config: Config): Rule {
     target: template,
     whenDeleted: parseChoice(members, "delete", ["keep", "stop"]),
     concurrency: parseConcurrency(members.concurrency),
-    copiesSecurity: boolean(members, "security", false),
+    ...parseSecurity(members),
     common: { ...commonMembers(members, config), source: source.others, target: target.others },
   };
   refuseCircle(rule, sampleReplication(rule, config));
@@ -128,11 +131,12 @@ export function matchRule({ databases, except, target }: Rule, name: string): Ru
 
 /** The replication of a database that the rule copies to `targetUrl`, which is of `matchRule`. */
 export function ruleReplication(
-  { common, sourceUrl, copiesSecurity }: Rule,
+  rule: Rule,
   name: string,
   targetUrl: string,
   config: Config,
 ): Replication {
+  const { common, sourceUrl, copiesSecurity } = rule;
   const url = sourceUrl === undefined ? name : at(sourceUrl, name);
   const members = {
     ...common,
@@ -140,7 +144,29 @@ export function ruleReplication(
     target: { ...common.target, url: targetUrl },
   };
   const replication = parseReplication(members, config);
-  return copiesSecurity ? { ...replication, copiesSecurity } : replication;
+  if (!copiesSecurity) return replication;
+  const overwritesSecurity = mayOverwrite(rule, name, targetUrl);
+  return { ...replication, copiesSecurity, ...(overwritesSecurity ? { overwritesSecurity } : {}) };
+}
+
+/** Whether the operator named the database: in `security` as a target, or in full in `databases`. */
+function mayOverwrite(
+  { databases, overwritten, target }: Rule,
+  name: string,
+  url: string,
+): boolean {
+  if (databases.some(({ text, captureCount }) => captureCount === 0 && text === name)) return true;
+  const targetName =
+    target.serverUrl === undefined ? url : decode(url.slice(target.serverUrl.length));
+  return overwritten.some((pattern) => pattern.match(targetName) !== undefined);
+}
+
+/** `true` for the targets that the rule creates; patterns for others that may be overwritten, too. */
+function parseSecurity(members: Members): Pick<Rule, "copiesSecurity" | "overwritten"> {
+  if (!Array.isArray(members.security)) {
+    return { copiesSecurity: boolean(members, "security", false), overwritten: [] };
+  }
+  return { copiesSecurity: true, overwritten: parsePatterns(members, "security", []) };
 }
 
 function endpointOf(

@@ -55,6 +55,7 @@ import {
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { watchedPlace } from "../request/watched-place.ts";
+import type { TargetOrigin } from "./replication-run.ts";
 import { StopRequest } from "./replication-run.ts";
 
 /** While the store refuses, it is asked so often to take a job back. */
@@ -240,6 +241,21 @@ export class HeldReplication {
     this.#hasBegun = true;
     const { trace } = this.parts.runtime;
     trace.event("replication.started", { jobId: this.held.id, replicationId });
+  }
+
+  /** Whether the job created its target; kept as long as the job has that target. */
+  get targetOrigin(): TargetOrigin {
+    const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;
+    return {
+      get isCreatedHere() {
+        return isCreatedHere();
+      },
+      note: async (isCreated: boolean) => {
+        if (this.#data.hasCreatedTarget === isCreated) return;
+        this.#data = { ...this.#data, hasCreatedTarget: isCreated };
+        if (this.#data.replication?.copiesSecurity === true) await this.update();
+      },
+    };
   }
 
   /** Stores that the run has begun, if that is not stored yet: it is no short one. */

@@ -20,6 +20,8 @@ export interface OpenSidesParts {
   readonly replication: Pick<Replication, "createTarget" | "createTargetParameters">;
   readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   readonly ownCheckpoint: OwnCheckpointStore;
+  /** Called with true before a missing target is created, and with false if it existed after all. */
+  readonly noteTarget: (isCreatedHere: boolean) => Promise<void>;
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
   /** Called when the target has no log under the id of today: it likely has none at all, and all is to be copied. */
@@ -90,12 +92,14 @@ async function askTarget(
 
 /** The target, made if it was not there, and with its log under an older id if it has none of today. */
 async function settleTarget(
-  { target, replication, ids, prepareTarget }: OpenSidesParts,
+  { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,
   there: AskedSide | undefined,
   signal: AbortSignal,
 ): Promise<AskedSide> {
   if (there === undefined) {
-    await target.create(replication.createTargetParameters, signal);
+    await noteTarget(true);
+    const isCreated = await target.create(replication.createTargetParameters, signal);
+    if (!isCreated) await noteTarget(false);
     const [info] = await allTogether(signal, [
       (taskSignal) => target.info(taskSignal),
       prepareTarget,

@@ -290,6 +290,7 @@ export class ReplicationJob {
       secrets: this.#parts.endpoints.secrets,
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
+      targetOrigin: this.#job.targetOrigin,
       ...place,
       copyLimits: config.copyLimits,
       lag,

@@ -61,8 +61,16 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly expectedAt?: SourceSequence;
   /** A continuous replication ends as well once it has what the source had when it was asked; absent: it goes on. */
   readonly endsCaughtUp?: boolean;
+  /** Whether the job created the target; absent: whoever started the run answers for the security object. */
+  readonly targetOrigin?: TargetOrigin;
   /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
   readonly lag?: LagMeter;
+}
+
+/** Memory of a job that only changes the security object of a target that it created. */
+export interface TargetOrigin {
+  readonly isCreatedHere: boolean;
+  note(isCreatedHere: boolean): Promise<void>;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -277,6 +285,7 @@ export class ReplicationRun {
         replication,
         ids,
         ownCheckpoint,
+        noteTarget: async (isCreatedHere) => this.#parts.targetOrigin?.note(isCreatedHere),
         prepareTarget: (taskSignal) => this.copySecurity(taskSignal),
         expectNoLog: () => this.#changes.begin(this.#startAfter(0), signal),
       },
@@ -294,15 +303,17 @@ export class ReplicationRun {
   }
 
   /**
-   * Gives the target the security object of the source, where the replication asks for that and it has another one. Before the first
-   * document, so that nobody reads at the target what they may not read at the source.
+   * Gives the target the security object of the source if the replication asks for that and the target was created for it, or may be
+   * overwritten. Before the first document: readers of the target must not see what the source keeps from them.
    */
   async copySecurity(
     signal: AbortSignal,
     { source, target }: Pick<ReplicationRunParts, "source" | "target"> = this.#parts,
   ): Promise<void> {
-    const { replication } = this.#parts;
-    if (replication.copiesSecurity !== true) return;
+    const { replication, targetOrigin } = this.#parts;
+    const { copiesSecurity, overwritesSecurity = targetOrigin === undefined } = replication;
+    if (copiesSecurity !== true) return;
+    if (!overwritesSecurity && targetOrigin?.isCreatedHere !== true) return;
     const [wanted, actual] = await allTogether(signal, [
       (taskSignal) => source.security(taskSignal),
       (taskSignal) => target.security(taskSignal),

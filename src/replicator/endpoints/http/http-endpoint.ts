@@ -116,7 +116,10 @@ export class HttpEndpoint implements Endpoint {
     return this.#requests.roundTripMs;
   }
 
-  async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
+  async create(
+    parameters: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const response = await this.#requests.ask("PUT", query(parameters), {
       budget: SHORT_ANSWER,
       signal,
@@ -127,6 +130,7 @@ export class HttpEndpoint implements Endpoint {
     this.#creationFailure = isThere
       ? undefined
       : this.#requests.unexpected("db_create_failed", "", response, response.text);
+    return response.status < 300;
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {

@@ -51,15 +51,17 @@ export class LocalEndpoint implements Endpoint {
     this.#writer = new LocalDocumentWriter(this.#access);
   }
 
-  async create(): Promise<void> {
+  async create(): Promise<boolean> {
     const { kv, databases } = this.#access.parts;
     const { isAdmin } = await this.#access.user();
     try {
       if (!isAdmin) throw new EndpointError("unauthorized", "You are not a server admin.");
       this.#access.refuseSystemName();
       await kv.transact((tx) => databases.create(tx, this.#access.name));
+      return true;
     } catch (error) {
       if (errorCode(error) !== "STORE_DATABASE_EXISTS") throw this.#access.shown(error);
+      return false;
     }
   }
 
