@@ -1,9 +1,10 @@
 /** Jobs that refer to credentials of the node instead of naming them. */
-import { writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { FetchRequest } from "../../src/http-client/index.ts";
 import { adminOnlyRefusal, parseReplication } from "../../src/replicator/index.ts";
+import { readConfig } from "../../src/server/index.ts";
 import { secretLookup } from "../../src/server/secrets/secret-lookup.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 import { withDirectory } from "../support/with-directory.ts";
@@ -139,4 +140,103 @@ describe("a node", () => {
       });
     }),
   );
+
+  describe("never looks up", () => {
+    const KEY = new Uint8Array(32).fill(7);
+    const BASE64 = Buffer.from(KEY).toString("base64");
+    const ALL = ["env:*", "file:*"];
+    const FORBIDDEN = {
+      kind: "missing",
+      reason: expect.stringContaining("is never available to jobs"),
+    };
+    const kubernetes = (claims: object): string =>
+      ["e30", Buffer.from(JSON.stringify(claims)).toString("base64url"), "c2ln"].join(".");
+
+    test("a variable that holds or names a key", () => {
+      const given = {
+        TANDEM_SECRETS_KEY: "key",
+        TANDEM_SECRETS_KEY_FILE: "/run/key",
+        tandem_secrets_key: "key",
+        OTHER: `${Buffer.from(KEY).toString("base64")},x`,
+        URL_SAFE: Buffer.from(KEY).toString("base64url"),
+        HEX: Buffer.from(KEY).toString("hex").toUpperCase(),
+        TOKEN: kubernetes({ sub: "system:serviceaccount:shop:tandem" }),
+        CREDENTIAL: "a password",
+      };
+      const lookUp = secretLookup(given, ALL, { files: [], keys: () => [KEY] });
+      for (const name of Object.keys(given).filter((each) => each !== "CREDENTIAL")) {
+        expect([name, lookUp(`env:${name}`)]).toEqual([name, FORBIDDEN]);
+      }
+      expect(lookUp("env:CREDENTIAL")).toEqual({ kind: "found", secret: "a password" });
+    });
+
+    test("a key file, its folder, or a link to either", () =>
+      withDirectory(async (directory) => {
+        const [keys, open] = [join(directory, "keys"), join(directory, "open")];
+        for (const each of [keys, open]) mkdirSync(each);
+        const key = join(keys, "data.key");
+        writeFileSync(key, `# keys\n${BASE64}\n`);
+        writeFileSync(join(keys, "data.key.old"), "old");
+        writeFileSync(join(keys, "beside"), "beside");
+        symlinkSync(key, join(open, "link"));
+        symlinkSync(keys, join(open, "folder"));
+        symlinkSync(join(open, "link"), join(open, "link-to-link"));
+        linkSync(key, join(open, "hard"));
+        writeFileSync(join(open, "copy"), `x ${BASE64}`);
+        writeFileSync(join(open, "credential"), "a password");
+        const lookUp = secretLookup({}, ALL, { files: [key], keys: () => [KEY] });
+        const paths = [
+          ...["data.key", "data.key.old", "beside"].map((name) => join(keys, name)),
+          ...["link", "link-to-link", "hard", "copy", "folder/data.key", "folder/beside"].map(
+            (name) => join(open, name),
+          ),
+        ];
+        for (const path of paths) expect([path, lookUp(`file:${path}`)]).toEqual([path, FORBIDDEN]);
+        for (const path of [
+          `${open}/../keys/data.key`,
+          `${open}//credential`,
+          `${keys}/./beside`,
+        ]) {
+          expect(lookUp(`file:${path}`).kind).toBe("missing");
+        }
+        const found = lookUp(`file:${join(open, "credential")}`);
+        expect(found).toEqual({ kind: "found", secret: "a password" });
+        // Without its folder, by its content alone.
+        const byContent = secretLookup({}, ALL, { files: [], keys: () => [KEY] });
+        expect(byContent(`file:${key}`)).toEqual(FORBIDDEN);
+      }));
+
+    test("a token of the platform, or the environment of a process", () =>
+      withDirectory(async (directory) => {
+        for (const folder of ["kubernetes.io/serviceaccount", "eks.amazonaws.com/x", "tokens"]) {
+          mkdirSync(join(directory, folder), { recursive: true });
+          const file = join(directory, folder, "token");
+          writeFileSync(file, "a token");
+          expect(secretLookup({}, ALL)(`file:${file}`)).toEqual(FORBIDDEN);
+        }
+        const file = join(directory, "projected");
+        writeFileSync(file, kubernetes({ "kubernetes.io": { namespace: "shop" } }));
+        expect(secretLookup({}, ALL)(`file:${file}`)).toEqual(FORBIDDEN);
+        writeFileSync(file, kubernetes({ sub: "jan" }));
+        expect(secretLookup({}, ALL)(`file:${file}`).kind).toBe("found");
+        expect(secretLookup({}, ALL)(`file:/proc/${process.pid}/environ`)).toEqual(FORBIDDEN);
+      }));
+
+    test("the keys of a node, wherever its configuration names them", () =>
+      withDirectory(async (directory) => {
+        const at = (name: string): string => join(directory, name);
+        for (const folder of ["tls", "named", "data", "free"]) mkdirSync(at(folder));
+        writeFileSync(at("tls/server.pem"), "a TLS key");
+        writeFileSync(at("named/node.key"), `${BASE64}\n`);
+        writeFileSync(at("free/credential"), "a password");
+        const ini = `[secrets]\nkey_file = ${at("named/node.key")}\nreferences = file:*, env:*\n[ssl]\nkey_file = ${at("tls/server.pem")}\n`;
+        writeFileSync(at("tandem.ini"), ini);
+        const environment = { TANDEM_CONFIG: at("tandem.ini") };
+        const { secrets } = readConfig({ dataDirectory: at("data") }, environment);
+        for (const name of ["tls/server.pem", "named/node.key"]) {
+          expect(secrets.lookUp(`file:${at(name)}`)).toEqual(FORBIDDEN);
+        }
+        expect(secrets.lookUp(`file:${at("free/credential")}`).kind).toBe("found");
+      }));
+  });
 });

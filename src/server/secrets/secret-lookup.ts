@@ -1,11 +1,18 @@
 /**
  * What a reference of a job stands for: `env:NAME` a variable of the environment, `file:/path` the content of a file without the line
- * break at its end. Only what the operator of the machine has released is looked up: whoever administers the server over HTTP could
- * send anything else to a server of their own, the keys of the store among it.
+ * break at its end. Only what the operator of the machine has released is looked up, because whoever administers the server over HTTP
+ * could send anything else to a server of their own; and never a key of this server.
  */
-import { readFileSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, statSync } from "node:fs";
 import { normalize } from "node:path";
 import type { SecretLookup } from "../../replicator/index.ts";
+import {
+  isForbiddenFile,
+  isForbiddenSecret,
+  isForbiddenVariable,
+  NO_SERVER_KEYS,
+  type ServerKeys,
+} from "./forbidden-secrets.ts";
 
 /** A credential is short; a longer file is another one. */
 const FILE_BYTES_MAX = 64 * 1024;
@@ -16,17 +23,25 @@ type Found = ReturnType<SecretLookup>;
 export function secretLookup(
   environment: Readonly<Record<string, string | undefined>>,
   released: readonly string[],
+  serverKeys: ServerKeys = NO_SERVER_KEYS,
 ): SecretLookup {
+  const lookUp = (kind: string, name: string, reference: string): Found => {
+    if (kind === "file") return fromFile(reference, name, serverKeys);
+    if (isForbiddenVariable(name)) return missing(reference, FORBIDDEN);
+    return fromEnvironment(reference, environment[name]);
+  };
   return (reference) => {
     const [, kind, name = ""] = /^(env|file):(.*)$/s.exec(reference) ?? [];
     if (!isReleased(reference, released) || (kind === "file" && normalize(name) !== name)) {
       return missing(reference, "is not among [secrets] references of this node");
     }
-    return kind === "env"
-      ? fromEnvironment(reference, environment[name])
-      : fromFile(reference, name);
+    const found = lookUp(String(kind), name, reference);
+    const isForbidden = found.kind === "found" && isForbiddenSecret(found.secret, serverKeys);
+    return isForbidden ? missing(reference, FORBIDDEN) : found;
   };
 }
+
+const FORBIDDEN = "is never available to jobs: it is a key of this server, or beside one";
 
 function isReleased(reference: string, released: readonly string[]): boolean {
   return released.some((pattern) =>
@@ -39,16 +54,21 @@ function fromEnvironment(reference: string, value: string | undefined): Found {
   return { kind: "found", secret: value };
 }
 
-function fromFile(reference: string, path: string): Found {
+function fromFile(reference: string, path: string, serverKeys: ServerKeys): Found {
+  let file: number | undefined;
   try {
-    const status = statSync(path);
-    if (!status.isFile()) return missing(reference, "is no file on this node");
+    if (!statSync(path).isFile()) return missing(reference, "is no file on this node");
+    file = openSync(path, "r");
+    const status = fstatSync(file);
+    if (isForbiddenFile(path, status, serverKeys)) return missing(reference, FORBIDDEN);
     if (status.size > FILE_BYTES_MAX) return missing(reference, "is too long");
-    const secret = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+    const secret = readFileSync(file, "utf8").replace(/\r?\n$/, "");
     return secret === "" ? missing(reference, "is empty") : { kind: "found", secret };
   } catch (error) {
     const { code = "unreadable" } = error as NodeJS.ErrnoException;
     return missing(reference, `cannot be read on this node (${code})`);
+  } finally {
+    if (file !== undefined) closeSync(file);
   }
 }
 

@@ -121,6 +121,13 @@ const SECRET_REFERENCES = listSetting("secrets", "references", [
   "file:/run/secrets/*",
 ]);
 
+/** Settings that name files of this server's own keys. */
+const KEY_FILES = [
+  ["secrets", "key_file"],
+  ["ssl", "key_file"],
+  ["replicator", "key_file"],
+] as const;
+
 /** Read from the file that is given alone: who may change settings over HTTP must not choose what the node opens. */
 export const FILE_SETTINGS: readonly Setting<unknown>[] = [
   textSetting("couchdb", "database_dir", undefined),
@@ -269,7 +276,15 @@ function openKeys(
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
   // Not read from `local.ini` either: an administrator of the server need not be one of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
-  return { source, ring, lookUp: secretLookup(environment, released) };
+  const files = [
+    source.kind === "file" ? source.path : undefined,
+    environment.TANDEM_SECRETS_KEY_FILE,
+    ...KEY_FILES.map(([section, name]) => file.get(section)?.get(name)),
+    // Where a first start makes a key, also if another one is in use now.
+    `${resolve(dataDirectory)}.key`,
+  ].filter((path) => path !== undefined && path !== "");
+  const serverKeys = { files: files as string[], keys: () => readKeys(source) };
+  return { source, ring, lookUp: secretLookup(environment, released, serverKeys) };
 }
 
 /** Throws a ConfigError for what the command line must not say. */
