@@ -5,6 +5,12 @@
  */
 import { type JsonText, type LongText, OperationalError } from "../base/index.ts";
 
+/** Whose call it is. Threads are shared fairly among users and among databases. */
+export interface Share {
+  readonly user: string;
+  readonly database: string;
+}
+
 /** One function of a design document, run over a batch of arguments. */
 export interface SandboxCall {
   /** Names these very sources: what was compiled for them may serve again. */
@@ -27,6 +33,10 @@ export interface SandboxCall {
   readonly shared: JsonText;
   /** Of one run. */
   readonly timeoutMs: number;
+  /** Calls without one share as if they came from one user and one database. */
+  readonly share?: Share;
+  /** Aborts when the answer is no longer needed. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What a validation function threw: CouchDB's `forbidden`, `unauthorized`, or any other name of an error. */
@@ -48,7 +58,7 @@ export interface SelectorCall {
 export interface Sandbox {
   /**
    * An answer for each run, in order. Throws a SandboxError when the source does not compile, a function that is no validation
-   * throws, or a limit is reached.
+   * throws, or a limit is reached, and the signal's reason.
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;

@@ -3,7 +3,7 @@
  * runs them.
  */
 import { randomHex, type Utf8Text } from "../base/index.ts";
-import { type Refusal, SandboxError } from "../databases/index.ts";
+import { type Refusal, SandboxError, type Share } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { DesignOutline } from "./design-outline.ts";
 
@@ -28,8 +28,17 @@ async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunctio
 /** What CouchDB says of the first function of a well-formed design document that does not; null when all of them do. */
 export async function compilationFault(
   { runtime, sandbox, timeoutMs }: DesignFunctions,
-  body: Utf8Text,
-  design: DesignOutline,
+  {
+    body,
+    design,
+    share,
+    signal,
+  }: {
+    readonly body: Utf8Text;
+    readonly design: DesignOutline;
+    readonly share: Share;
+    readonly signal: AbortSignal | undefined;
+  },
 ): Promise<Refusal | null> {
   const codeId = `unwritten ${randomHex(runtime.random)}`;
   for await (const { view, kind } of viewFunctions(design)) {
@@ -44,6 +53,8 @@ export async function compilationFault(
         runs: [],
         shared: "[]",
         timeoutMs,
+        share,
+        signal,
       });
     } catch (error) {
       if (!(error instanceof SandboxError)) throw error;

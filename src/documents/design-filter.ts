@@ -36,6 +36,8 @@ export interface FilterRequest {
   readonly peer: string;
   readonly userName: string | null;
   readonly roles: readonly string[];
+  /** Aborts when the client has gone. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Throws a ProtocolError for what is not two names with a slash between them. */
@@ -73,11 +75,13 @@ export async function openDesignFilter(
           uuid: randomHex(runtime.random),
         });
   const { sandbox, timeoutMs } = functions;
+  const share = { user: request.userName ?? "", database: database.name };
+  const call = { codeId, code, kind, path, shared, timeoutMs, share, signal: request.signal };
   return async (documents) => {
     const passes: boolean[] = [];
     for (const batch of batchesOf(documents, CALL_SIZES)) {
       const runs = batch.map((document) => sandboxRun([storedArgument(document)]));
-      passes.push(...(await sandbox.call({ codeId, code, kind, path, runs, shared, timeoutMs })));
+      for (const isPassing of await sandbox.call({ ...call, runs })) passes.push(isPassing);
     }
     return passes;
   };

@@ -19,6 +19,7 @@ import {
   type Refusal,
   type SandboxCall,
   SandboxError,
+  type Share,
   type WriteContext,
   type WriteValidation,
 } from "../databases/index.ts";
@@ -71,7 +72,7 @@ export async function transactValidated<T>(
   options: TransactOptions,
   body: (tx: Transaction, validation: WriteValidation) => Promise<T>,
 ): Promise<T> {
-  const validation = new DocumentValidation(functions);
+  const validation = new DocumentValidation(functions, options.signal);
   for (let attempt = 0; attempt < ATTEMPT_COUNT_MAX; attempt++) {
     try {
       return await kv.transact(async (tx) => {
@@ -102,6 +103,7 @@ interface EditQuestion {
   readonly run: () => SandboxCall["runs"][number];
   readonly validators: readonly DesignCode[];
   readonly shared: JsonText;
+  readonly share: Share;
 }
 
 /** Whether a design document has the form of one, and its functions compile. */
@@ -110,6 +112,7 @@ interface DesignQuestion {
   readonly key: "design";
   /** The verdict depends on nothing else. */
   readonly body: Utf8Text;
+  readonly share: Share;
 }
 
 /** What was said of questions. Bodies are compared, and are not part of a key: a key of megabytes is copied and hashed. */
@@ -150,6 +153,7 @@ class VerdictsMissing extends Error {
 
 class DocumentValidation implements WriteValidation {
   readonly #functions: DesignFunctions;
+  readonly #signal: AbortSignal | undefined;
   readonly #verdicts = new Verdicts();
   /** As soon as they are read, not the promise of them: most databases have none, and then nothing is waited for. */
   readonly #validators = new WeakMap<
@@ -158,8 +162,9 @@ class DocumentValidation implements WriteValidation {
   >();
   readonly #missing = new WeakMap<Transaction, Question[]>();
 
-  constructor(functions: DesignFunctions) {
+  constructor(functions: DesignFunctions, signal: AbortSignal | undefined) {
     this.#functions = functions;
+    this.#signal = signal;
   }
 
   judge(
@@ -169,7 +174,8 @@ class DocumentValidation implements WriteValidation {
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict> {
     if (isDesignDocument(edit)) {
-      return this.#verdict(tx, edit, { kind: "design", key: "design", body: edit.body });
+      const share = shareOf(database, context);
+      return this.#verdict(tx, edit, { kind: "design", key: "design", body: edit.body, share });
     }
     const validators = this.#validators.get(tx);
     if (Array.isArray(validators) && validators.length === 0) return { edit };
@@ -234,12 +240,12 @@ class DocumentValidation implements WriteValidation {
     await this.#askValidators(edits);
   }
 
-  async #judgeDesign({ body }: DesignQuestion): Promise<Verdict> {
+  async #judgeDesign({ body, share }: DesignQuestion): Promise<Verdict> {
     const turns = new Turns(this.#functions.runtime.clock);
     const design = await DesignOutline.of(await body.bytesInTurns(turns), turns);
     const reason = await designDocumentFault(design, turns);
     if (reason !== undefined) return { error: "invalid_design_doc", reason };
-    return compilationFault(this.#functions, body, design);
+    return compilationFault(this.#functions, { body, design, share, signal: this.#signal });
   }
 
   /** One design document after the other, each for all documents that none has refused yet. */
@@ -260,6 +266,7 @@ class DocumentValidation implements WriteValidation {
 
   async #run(validator: DesignCode, questions: readonly EditQuestion[]): Promise<Verdict[]> {
     const { sandbox, timeoutMs } = this.#functions;
+    const { share, shared } = questions[0] as EditQuestion;
     try {
       return await sandbox.call({
         codeId: validator.codeId,
@@ -267,8 +274,10 @@ class DocumentValidation implements WriteValidation {
         kind: "validate",
         path: ["validate_doc_update"],
         runs: questions.map(({ run }) => run()),
-        shared: questions[0]?.shared ?? "[]",
+        shared,
         timeoutMs,
+        share,
+        signal: this.#signal,
       });
     } catch (error) {
       if (!(error instanceof SandboxError)) throw error;
@@ -314,7 +323,7 @@ async function editQuestion(
   database: HookedDatabase,
   {
     edit,
-    context: { userName, roles, isAdmin },
+    context,
     validators,
   }: {
     readonly edit: DocumentEdit;
@@ -322,6 +331,7 @@ async function editQuestion(
     readonly validators: readonly DesignCode[];
   },
 ): Promise<EditQuestion> {
+  const { userName, roles, isAdmin } = context;
   const old = await oldDocument(tx, database, edit);
   const shownRoles = isAdmin && !roles.includes("_admin") ? ["_admin", ...roles] : roles;
   const user = JSON.stringify({ db: database.name, name: userName, roles: shownRoles });
@@ -332,7 +342,12 @@ async function editQuestion(
   const key = JSON.stringify([head, old?.revision, codeIds, shared]);
   const oldArgument = old === undefined ? NULL_ARGUMENT : storedArgument(old);
   const run = () => sandboxRun([newArgument(shown), oldArgument]);
-  return { kind: "edit", key, body: edit.body, run, validators, shared };
+  const share = shareOf(database, context);
+  return { kind: "edit", key, body: edit.body, run, validators, shared, share };
+}
+
+function shareOf({ name: database }: HookedDatabase, { userName }: WriteContext): Share {
+  return { user: userName ?? "", database };
 }
 
 const EMPTY_BODY = Utf8Text.of("{}");

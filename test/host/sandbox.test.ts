@@ -279,19 +279,74 @@ describe("a long argument", () => {
   test("is a design document, too", async () => {
     expect(await shown("[this.long.length, require('lib/m').n]", "1")).toEqual([LONG.length, 7]);
   });
+});
 
-  test("is gone for who keeps it for a later run", async () => {
-    const source = `function (doc) {
-      globalThis.kept = globalThis.kept || doc;
-      return doc.n > 1 && kept.long.length > 0;
-    }`;
-    const code = codeOf({ filters: { f: source } });
-    const run = (n: number): LongText[] => [[utf8Encode(JSON.stringify({ n, long: LONG }))]];
-    const call = { ...callOf("", { codeId: String(codeCount++), code }), kind: "filter" } as const;
-    expect(await pool.call({ ...call, runs: [run(1)] })).toEqual([false]);
-    await expect(pool.call({ ...call, runs: [run(2)] })).rejects.toMatchObject({
-      reason: "The document of an earlier run is not there any more",
-    });
+describe("a call sees nothing of an earlier one", () => {
+  const run = (call: SandboxCall, ...runs: string[]): Promise<boolean[]> =>
+    pool.call({ ...call, kind: "filter", runs });
+
+  test.each([
+    ["a global", "var seen = typeof kept !== 'undefined'; kept = doc; return seen;"],
+    [
+      "a property of the global object",
+      "var seen = globalThis.kept; globalThis.kept = doc; return seen;",
+    ],
+    ["a prototype", "var seen = ({}).kept; Object.prototype.kept = doc; return seen;"],
+    ["a replaced function", "var seen = JSON.parse === toJSON; JSON.parse = toJSON; return seen;"],
+    ["a module", "var m = require('lib/state'); var seen = m.kept; m.kept = doc; return seen;"],
+    ["a closure of a module", "return require('lib/state').next() > 1;"],
+    ["a closure around the function", "return ++count > 1;"],
+    [
+      "a property of the function",
+      "var f = arguments.callee, seen = f.kept; f.kept = doc; return seen;",
+    ],
+    ["the design document", "var seen = this.kept; this.kept = doc; return seen;"],
+    [
+      "a symbol of the registry",
+      "var s = Symbol.for('a'), seen = globalThis[s]; globalThis[s] = doc; return seen;",
+    ],
+    [
+      "an exception",
+      "if (globalThis.kept) return true; globalThis.kept = doc; throw new Error('a');",
+    ],
+  ])("%s", async (_, body) => {
+    const source = `(function () { var count = 0; return function (doc) { ${body} }; })()`;
+    const lib = { state: "var n = 0; exports.next = function () { return ++n; };" };
+    const code = codeOf({ lib, filters: { f: source } });
+    const call = callOf("", { code });
+    // Modules are compiled ahead after the first call that needs them.
+    for (let count = 0; count < 4; count++) {
+      const answer = await run(call, '[{"n":1}]').catch((error: { error: string }) => error.error);
+      expect(answer).toEqual(body.includes("throw") ? "Error" : [false]);
+    }
+  });
+
+  test("nor of one that ran out of time", async () => {
+    const source = "function (doc) { if (globalThis.kept) return true; kept = doc; for (;;); }";
+    const call = callOf(source, { timeoutMs: 50 });
+    for (let count = 0; count < 2; count++) {
+      await expect(run(call, '[{"n":1}]')).rejects.toMatchObject({
+        reason: "OS process timed out.",
+      });
+    }
+  });
+
+  test("but runs of one call share their globals, and random numbers differ", async () => {
+    const call = callOf(
+      "function (doc) { kept = (globalThis.kept || 0) + 1; return kept === doc; }",
+    );
+    expect(await run(call, "[1]", "[2]")).toEqual([true, true]);
+    const source = "function (doc) { throw { forbidden: String(Math.random()) }; }";
+    const code = codeOf({ validate_doc_update: source });
+    const drawn = new Set<string>();
+    for (let count = 0; count < 3; count++) {
+      const [answer] = await pool.call({
+        ...callOf("", { code, codeId: "random", path: ["validate_doc_update"], runs: ["[1]"] }),
+        kind: "validate",
+      });
+      drawn.add(answer?.reason ?? "");
+    }
+    expect(drawn.size).toBe(3);
   });
 });
 

@@ -103,14 +103,30 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
   return { kind: "function", name: parseFilterName("filter", name), request };
 }
 
-/** What the function is told of the request: all but what proves who sent it. */
+/** Headers that functions may see. Any other may hold credentials: to this server, or to a proxy in front of it. */
+const SHOWN_HEADERS: ReadonlySet<string> = new Set([
+  "accept",
+  "accept-charset",
+  "accept-encoding",
+  "accept-language",
+  "content-length",
+  "content-type",
+  "host",
+  "if-none-match",
+  "last-event-id",
+  "origin",
+  "user-agent",
+  "x-requested-with",
+]);
+
+/** The request as the function sees it. */
 async function filterRequest(
   call: Call,
   members: ReadonlyMap<string, string>,
 ): Promise<FilterRequest> {
   const { request, user } = call;
   const { method, path, query, headers, peer } = request;
-  const shown = [...headers].filter(([name]) => name !== "authorization" && name !== "cookie");
+  const shown = [...headers].filter(([name]) => SHOWN_HEADERS.has(name));
   const body = await parsedMembers(call, members);
   const queryText = [...query]
     .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
@@ -125,6 +141,7 @@ async function filterRequest(
     peer,
     userName: user.name,
     roles: user.roles,
+    signal: request.signal,
   };
 }
 

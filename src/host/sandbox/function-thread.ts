@@ -1,39 +1,90 @@
-/** A thread in which functions of design documents run. It ends itself when one of them has reached a limit. */
-import { parentPort } from "node:worker_threads";
+/** A thread in which functions of design documents run. It ends itself when it holds memory that it cannot give back otherwise. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { parentPort, workerData } from "node:worker_threads";
 import variant from "@jitl/quickjs-wasmfile-release-sync";
-import { newQuickJSWASMModuleFromVariant, type QuickJSSyncVariant } from "quickjs-emscripten-core";
-import { SandboxCode } from "./code.ts";
+import {
+  newQuickJSWASMModuleFromVariant,
+  newVariant,
+  type QuickJSSyncVariant,
+} from "quickjs-emscripten-core";
+import { Instance, SandboxCode } from "./code.ts";
 import type { SandboxRequest } from "./messages.ts";
 import { releaseMemory } from "./release-memory.ts";
-import type { Ready } from "./thread-pool.ts";
+import type { Numbered, Ready, ThreadData } from "./thread-pool.ts";
+
+/** Node.js has it; the types of Node.js 20 do not. */
+declare const WebAssembly: { compile(bytes: Uint8Array): Promise<unknown> };
 
 /** Design documents that are kept compiled. */
 const CODE_COUNT_MAX = 8;
+/** Memory of these, with their images. */
+const KEPT_BYTES_MAX = 160 * 1024 * 1024;
+/** Memory that waits for the garbage collector. */
+const DROPPED_BYTES_MAX = 64 * 1024 * 1024;
 
 const port = parentPort as NonNullable<typeof parentPort>;
-const module = await newQuickJSWASMModuleFromVariant(variant as unknown as QuickJSSyncVariant);
-const codes = new Map<string, SandboxCode>();
+const stopped = new Int32Array((workerData as ThreadData).stopped);
+const wasm = readFileSync(
+  fileURLToPath(import.meta.resolve("@jitl/quickjs-wasmfile-release-sync/wasm")),
+);
+const quickjs = newVariant(variant as unknown as QuickJSSyncVariant, {
+  wasmModule: await WebAssembly.compile(wasm),
+});
 
-port.on("message", (request: SandboxRequest) => {
-  const answer = codeOf(request).call(request);
-  port.postMessage(answer);
-  releaseMemory(
-    request.runs.flatMap((run) => (typeof run === "string" ? [] : run.map(({ buffer }) => buffer))),
-  );
-  // Memory that the module took is given back only with the thread.
-  if (answer.kind === "failed" && answer.isSpent) port.close();
+/** The one that was used last is at the end. */
+const codes = new Map<string, SandboxCode>();
+let droppedBytes = 0;
+let number = 0;
+let earlier: Promise<void> = Promise.resolve();
+
+port.on("message", (request: SandboxRequest & Numbered) => {
+  earlier = earlier.then(() => answer(request));
 });
 port.postMessage({ kind: "ready" } satisfies Ready);
 
-/** The one that was used last is at the end. */
-function codeOf({ codeId, code }: SandboxRequest): SandboxCode {
-  const found = codes.get(codeId) ?? new SandboxCode(module, code as Uint8Array);
+async function answer(request: SandboxRequest & Numbered): Promise<void> {
+  number = request.number;
+  const code = await codeOf(request);
+  const result = code.call(request);
+  if (code.hasGrown) drop(request.codeId, code);
+  const isSpent = droppedBytes > DROPPED_BYTES_MAX;
+  port.postMessage({ ...result, isSpent });
+  releaseMemory(
+    request.runs.flatMap((run) => (typeof run === "string" ? [] : run.map(({ buffer }) => buffer))),
+  );
+  if (isSpent) port.close();
+  else code.rest();
+}
+
+async function codeOf({ codeId, code }: SandboxRequest): Promise<SandboxCode> {
+  const found = codes.get(codeId) ?? (await open(code as Uint8Array));
   codes.delete(codeId);
   codes.set(codeId, found);
-  const [oldestId] = codes.keys();
-  if (codes.size > CODE_COUNT_MAX && oldestId !== undefined) {
-    codes.get(oldestId)?.dispose();
-    codes.delete(oldestId);
-  }
   return found;
+}
+
+async function open(code: Uint8Array): Promise<SandboxCode> {
+  const instance = takeOldest() ?? new Instance(await newQuickJSWASMModuleFromVariant(quickjs));
+  return new SandboxCode(instance, code, { isStopped: () => Atomics.load(stopped, 0) === number });
+}
+
+/** Makes room for another code, and returns an instance that it may use. */
+function takeOldest(): Instance | undefined {
+  let free: Instance | undefined;
+  for (const [codeId, code] of codes) {
+    const keptBytes = [...codes.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+    if (codes.size < CODE_COUNT_MAX && keptBytes <= KEPT_BYTES_MAX) break;
+    if (code.instance.image.hasGrown) drop(codeId, code);
+    else {
+      codes.delete(codeId);
+      free = code.instance;
+    }
+  }
+  return free;
+}
+
+function drop(codeId: string, code: SandboxCode): void {
+  codes.delete(codeId);
+  droppedBytes += code.byteLength;
 }

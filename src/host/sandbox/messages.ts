@@ -3,7 +3,7 @@ import type { JsonText } from "../../base/index.ts";
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
 /** The memory of its texts is the thread's. */
-export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs"> {
+export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
   /** Absent when it is that of the thread's last call: it may be long. */
   readonly code: Uint8Array<ArrayBuffer> | undefined;
   /** A JSON array of arguments, or each of them by itself. */
@@ -13,7 +13,7 @@ export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs"> {
 export type SandboxAnswer =
   | {
       readonly kind: "results";
-      /** As the kind of the call has them. */
+      /** As the kind of the call has them. Fewer than runs when the call's time slice is over. */
       readonly results: readonly (boolean | Refusal | null)[];
       readonly logged: readonly string[];
     }
@@ -21,8 +21,6 @@ export type SandboxAnswer =
       readonly kind: "failed";
       readonly failure: Refusal;
       readonly logged: readonly string[];
-      /** A limit was reached: nothing of the thread can be used again, and it ends. */
-      readonly isSpent: boolean;
     };
 
 /** The memory of its document is the thread's. */

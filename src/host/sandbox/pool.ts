@@ -9,10 +9,15 @@ import {
   type SandboxCall,
   SandboxError,
   type SelectorCall,
+  type Share,
 } from "../../databases/index.ts";
 import { builtFile } from "../system/built-file.ts";
 import type { SandboxAnswer, SandboxRequest, SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { ThreadPool } from "./thread-pool.ts";
+
+/** Threads of functions. One is more than a user or a database may have, so that it is left for others. */
+const THREADS_MAX = 3;
+const COMMON_SHARE: Share = { user: "", database: "" };
 
 /** For what the thread does between runs, before it is taken for lost. */
 const GRACE_MS = 5_000;
@@ -24,17 +29,19 @@ export class SandboxPool implements Sandbox {
   readonly #selectors: ThreadPool<SelectorRequest, SelectorAnswer>;
 
   /** Threads are started when they are needed first. */
-  constructor({ clock, trace }: Runtime, { threadCountMax = 2 } = {}) {
+  constructor({ clock, trace }: Runtime, { threadCountMax = THREADS_MAX } = {}) {
     this.#clock = clock;
     this.#trace = trace;
     this.#functions = new ThreadPool(clock, {
       file: builtFile(import.meta.url, "function-thread.js"),
       countMax: threadCountMax,
+      shareMax: Math.max(1, threadCountMax - 1),
       memoryOf,
     });
     this.#selectors = new ThreadPool(clock, {
       file: builtFile(import.meta.url, "selector-thread.js"),
       countMax: 1,
+      shareMax: 1,
       youngMibMax: 8,
       memoryOf: ({ document }) => [document.buffer],
     });
@@ -43,17 +50,35 @@ export class SandboxPool implements Sandbox {
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
   async call(call: SandboxCall): Promise<(boolean | Refusal | null)[]> {
-    const { codeId, runs, timeoutMs } = call;
+    const results: (boolean | Refusal | null)[] = [];
+    do {
+      const runs = call.runs.slice(results.length);
+      const answered = await this.#slice({ ...call, runs });
+      const isPlausible = answered.length > 0 || runs.length === 0;
+      if (!isPlausible || answered.length > runs.length) {
+        const reason = `The function gave ${answered.length} answers for ${runs.length} documents.`;
+        throw new SandboxError("os_process_error", reason);
+      }
+      for (const answer of answered) results.push(answer);
+    } while (results.length < call.runs.length);
+    return results;
+  }
+
+  /** Answers for the first of the runs, as many as fit into a time slice. */
+  async #slice(call: SandboxCall): Promise<readonly (boolean | Refusal | null)[]> {
+    const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({
       subjectId: codeId,
       request: (isKnown) => requestOf(call, isKnown, new Turns(this.#clock)),
       limitMs: timeoutMs * (runs.length + 1) + GRACE_MS,
       lateReason: "The process of the function did not answer.",
+      share,
+      signal,
     });
     for (const message of answer.logged) {
       this.#trace.event("design.logged", { codeId, message });
     }
-    if (answer.kind === "results") return [...answer.results];
+    if (answer.kind === "results") return answer.results;
     throw new SandboxError(answer.failure.error, answer.failure.reason);
   }
 
@@ -65,6 +90,7 @@ export class SandboxPool implements Sandbox {
         document: await joinInTurns(document, new Turns(this.#clock)),
       }),
       limitMs: timeoutMs,
+      share: COMMON_SHARE,
       signal,
       lateReason: `The selector took more than ${timeoutMs} ms for one document.`,
     });
@@ -80,7 +106,7 @@ export class SandboxPool implements Sandbox {
 
 /** The texts as the thread gets them: copies that are its own. */
 async function requestOf(
-  { code, runs, ...call }: SandboxCall,
+  { code, runs, share: _, signal: __, ...call }: SandboxCall,
   isKnown: boolean,
   turns: Turns,
 ): Promise<SandboxRequest> {

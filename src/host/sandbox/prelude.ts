@@ -3,13 +3,16 @@
  * for the modules of the document, and has the functions of CouchDB's query server (`log`, `sum`, `isArray`, `toJSON`,
  * `emit`).
  *
- * It is evaluated once for a design document, with `designPlaces` (where its text is to be had), `startRun`,
- * `writeLog` and `readPiece` (the host's) as arguments, and returns a function from JSON text to JSON text. It takes references to what it uses before any foreign
- * code runs.
+ * It is evaluated once for a design document, with `designPlaces` (where its text is to be had) and the functions of the host as
+ * arguments, and returns a function from JSON text to JSON text. It takes references to what it uses before any foreign code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`
-(function (designPlaces, startRun, writeLog, readPiece) {
+(function (designPlaces, host) {
   var root = globalThis;
+  var startRun = host.startRun;
+  var isSliceOver = host.isSliceOver;
+  var writeLog = host.writeLog;
+  var readPiece = host.readPiece;
   var evaluate = root.eval;
   var parse = JSON.parse;
   var print = JSON.stringify;
@@ -18,9 +21,14 @@ export const SANDBOX_PRELUDE = String.raw`
   var define = Reflect.defineProperty;
   var design = lateValue(parse(designPlaces));
   var compiled = Object.create(null);
+  /** Functions around the sources of modules, which are compiled, and have not run. */
+  var wrappers = Object.create(null);
+  /** Names of modules that had to be compiled. */
+  var wanted = [];
   var modules = Object.create(null);
   var emitted = false;
 
+  root.Math.random = host.random;
   root.toJSON = print;
   root.isArray = Array.isArray;
   root.sum = function (values) {
@@ -145,20 +153,15 @@ export const SANDBOX_PRELUDE = String.raw`
       var path = resolve(name, folder);
       var id = path.join("/");
       if (modules[id] !== undefined) return modules[id].exports;
-      var source = design;
-      for (var index = 0; index < path.length; index++) {
-        source = member(source, path[index]);
-        if (source === undefined) {
-          throw failure("invalid_require_path", 'Object has no property "' + path[index] + '". ' + print(name));
-        }
-      }
-      if (typeof source !== "string") {
-        throw failure("invalid_require_path", "Must require a JavaScript string, not: " + typeof source);
-      }
+      var source = sourceOf(path, name);
       var module = { id: id, exports: {} };
       modules[id] = module;
       try {
-        var body = evaluate("(function (module, exports, require) { " + source + "\n })");
+        var body = wrappers[id];
+        if (body === undefined) {
+          wanted[wanted.length] = id;
+          body = wrap(source);
+        }
         body.call(root, module, module.exports, requireFrom(path.slice(0, -1)));
       } catch (error) {
         delete modules[id];
@@ -168,6 +171,30 @@ export const SANDBOX_PRELUDE = String.raw`
       return module.exports;
     };
   }
+  function sourceOf(path, name) {
+    var source = design;
+    for (var index = 0; index < path.length; index++) {
+      source = member(source, path[index]);
+      if (source === undefined) {
+        throw failure("invalid_require_path", 'Object has no property "' + path[index] + '". ' + print(name));
+      }
+    }
+    if (typeof source === "string") return source;
+    throw failure("invalid_require_path", "Must require a JavaScript string, not: " + typeof source);
+  }
+
+  function wrap(source) {
+    return evaluate("(function (module, exports, require) { " + source + "\n })");
+  }
+
+  /** Compiles a function and modules, and runs neither. */
+  function compile(path, ids) {
+    if (path.length > 0) find(path);
+    for (var index = 0; index < ids.length; index++) {
+      wrappers[ids[index]] = wrap(sourceOf(resolve(ids[index], []), ids[index]));
+    }
+  }
+
   root.require = requireFrom([]);
 
   function find(path) {
@@ -223,16 +250,21 @@ export const SANDBOX_PRELUDE = String.raw`
   return function (kind, pathText, runsText, sharedText) {
     try {
       startRun();
+      if (kind === "compile") {
+        compile.apply(null, parse(pathText));
+        return print({ isCompiled: true });
+      }
       var fun = find(parse(pathText));
       var runs = parse(runsText);
       var results = [];
       for (var index = 0; index < runs.length; index++) {
+        if (index > 0 && isSliceOver()) break;
         startRun();
         results.push(kinds[kind](fun, argumentsOf(runs[index]).concat(parse(sharedText))));
       }
-      return print({ results: results });
+      return print({ results: results, modules: wanted });
     } catch (error) {
-      return print({ failure: thrown(error, false) });
+      return print({ failure: thrown(error, false), modules: wanted });
     }
   };
 })

@@ -1,10 +1,11 @@
 /**
- * Threads that do what would block the server. A thread takes one call at a time; calls wait in order. One that does not answer in time is
- * ended, and replaced.
+ * Threads that do what would block the server. A thread takes one call at a time; waiting calls are served fairly. A thread that does not
+ * answer in time is ended and replaced.
  */
 import { Worker } from "node:worker_threads";
 import type { Runtime } from "../../base/index.ts";
-import { SandboxError } from "../../databases/index.ts";
+import { SandboxError, type Share } from "../../databases/index.ts";
+import { FairQueue } from "./fair-queue.ts";
 
 export interface ThreadCall<Request> {
   /** Names what the thread needs for calls of this kind, and has still when its last call had the same. */
@@ -14,8 +15,20 @@ export interface ThreadCall<Request> {
   readonly limitMs: number;
   /** Why a call fails that the thread did not answer in time. */
   readonly lateReason: string;
-  /** Ends the wait for a thread. */
+  readonly share: Share;
+  /** Ends the wait, and asks the thread to stop. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** What a thread is started with. */
+export interface ThreadData {
+  /** An `Int32Array` with the number of the call that the thread may stop. */
+  readonly stopped: SharedArrayBuffer;
+}
+
+/** A request as a thread receives it. */
+export interface Numbered {
+  readonly number: number;
 }
 
 /** Comes once, before the first answer. */
@@ -33,6 +46,8 @@ export interface ThreadAnswer {
 export interface ThreadPoolOptions<Request> {
   readonly file: string;
   readonly countMax: number;
+  /** Threads that one user or one database may have at a time. */
+  readonly shareMax: number;
   /** Of a thread's young objects: what it parses outlives them, and is carried along in a large room. V8's default when absent. */
   readonly youngMibMax?: number;
   /** The memory of a request that goes over with it. */
@@ -40,17 +55,27 @@ export interface ThreadPoolOptions<Request> {
 }
 
 interface Waiting<Request, Answer> {
+  readonly share: Share;
   readonly call: ThreadCall<Request>;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
 }
 
+/** The call that a thread works on. */
+interface Current<Request, Answer> {
+  readonly waiting: Waiting<Request, Answer>;
+  readonly number: number;
+  readonly startMs: number;
+  readonly answered: AbortController;
+}
+
 interface Thread<Request, Answer> {
   readonly handle: Worker;
+  readonly stopped: Int32Array<SharedArrayBuffer>;
   /** When it has started, which takes long on a busy machine: no call is to blame for that. */
   readonly ready: Promise<void>;
   /** Undefined: it is free. */
-  current: Waiting<Request, Answer> | undefined;
+  current: Current<Request, Answer> | undefined;
   /** Of its last call. */
   subjectId: string | undefined;
   /** Why it ends. */
@@ -59,69 +84,81 @@ interface Thread<Request, Answer> {
   isLate: boolean;
 }
 
-export class ThreadPool<Request, Answer extends ThreadAnswer> {
+/** Numbers of calls fit into an `Int32Array`. */
+const CALL_NUMBER_MAX = 2 ** 30;
+
+export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
   readonly #clock: Runtime["clock"];
   readonly #options: ThreadPoolOptions<Request>;
   readonly #threads = new Set<Thread<Request, Answer>>();
-  readonly #waiting: Waiting<Request, Answer>[] = [];
+  readonly #waiting: FairQueue<Waiting<Request, Answer>>;
+  #callCount = 0;
   #isClosed = false;
 
   /** Threads are started when they are needed first. */
   constructor(clock: Runtime["clock"], options: ThreadPoolOptions<Request>) {
     this.#clock = clock;
     this.#options = options;
+    this.#waiting = new FairQueue(clock, options.shareMax);
   }
 
-  /** Throws a SandboxError `os_process_error` when the thread ended, or had to be ended. */
-  call(call: ThreadCall<Request>): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ call, resolve, reject });
-      this.#next();
-    });
+  /** Throws a SandboxError `os_process_error` when the thread ended, or had to be ended, and the signal's reason. */
+  async call(call: ThreadCall<Request>): Promise<Answer> {
+    const { share, signal } = call;
+    signal?.throwIfAborted();
+    let abort = (): void => {};
+    try {
+      return await new Promise<Answer>((resolve, reject) => {
+        const waiting = { share, call, resolve, reject };
+        abort = () => this.#abort(waiting);
+        signal?.addEventListener("abort", abort);
+        this.#waiting.add(waiting);
+        this.#next();
+      });
+    } finally {
+      signal?.removeEventListener("abort", abort);
+    }
   }
 
   /** Ends all threads; calls that have not been answered fail. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const { reject } of this.#waiting.splice(0)) reject(ended());
+    for (const { reject } of this.#waiting.clear()) reject(ended());
     await Promise.all([...this.#threads].map(({ handle }) => handle.terminate()));
   }
 
+  #abort(waiting: Waiting<Request, Answer>): void {
+    this.#waiting.remove(waiting);
+    waiting.reject(waiting.call.signal?.reason);
+    for (const { current, stopped } of this.#threads) {
+      if (current?.waiting === waiting) Atomics.store(stopped, 0, current.number);
+    }
+  }
+
   #next(): void {
-    while (this.#waiting.length > 0) {
-      if (this.#isClosed) {
-        this.#waiting.shift()?.reject(ended());
-        continue;
-      }
-      const { call, reject } = this.#waiting[0] as Waiting<Request, Answer>;
-      if (call.signal?.aborted === true) {
-        this.#waiting.shift();
-        reject(call.signal.reason);
-        continue;
-      }
+    for (;;) {
       const free = [...this.#threads].find(({ current }) => current === undefined);
       if (free === undefined && this.#threads.size >= this.#options.countMax) return;
-      this.#assign(free ?? this.#start(), this.#waiting.shift() as Waiting<Request, Answer>);
+      const waiting = this.#waiting.take();
+      if (waiting === undefined) return;
+      if (this.#isClosed) waiting.reject(ended());
+      else this.#assign(free ?? this.#start(), waiting);
     }
   }
 
   #assign(thread: Thread<Request, Answer>, waiting: Waiting<Request, Answer>): void {
-    const answered = new AbortController();
-    const settle = (): void => answered.abort(new Error("The thread has answered"));
-    thread.current = {
-      ...waiting,
-      resolve: (answer) => {
-        settle();
-        waiting.resolve(answer);
-      },
-      reject: (error) => {
-        settle();
-        waiting.reject(error);
-      },
+    this.#callCount = (this.#callCount + 1) % CALL_NUMBER_MAX;
+    const startMs = this.#clock.monotonicMs();
+    const current = {
+      waiting,
+      number: this.#callCount + 1,
+      startMs,
+      answered: new AbortController(),
     };
+    thread.current = current;
     thread.handle.ref();
-    this.#send(thread, waiting.call, answered.signal).catch((error: unknown) => {
-      thread.current?.reject(error);
+    this.#send(thread, current).catch((error: unknown) => {
+      waiting.reject(error);
       this.#free(thread);
     });
   }
@@ -129,15 +166,15 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
   /** Ends the thread when it has not answered in time. */
   async #send(
     thread: Thread<Request, Answer>,
-    { limitMs, lateReason, subjectId, request: requestOf }: ThreadCall<Request>,
-    answered: AbortSignal,
+    { waiting, number, answered }: Current<Request, Answer>,
   ): Promise<void> {
+    const { limitMs, lateReason, subjectId, request: requestOf } = waiting.call;
     const request = await requestOf(thread.subjectId === subjectId);
     thread.subjectId = subjectId;
-    thread.handle.postMessage(request, this.#options.memoryOf(request));
+    thread.handle.postMessage({ ...request, number }, this.#options.memoryOf(request));
     await thread.ready;
     try {
-      await this.#clock.sleep(limitMs, answered);
+      await this.#clock.sleep(limitMs, answered.signal);
     } catch {
       return;
     }
@@ -147,20 +184,31 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
   }
 
   #free(thread: Thread<Request, Answer>): void {
-    thread.current = undefined;
+    this.#settle(thread);
     thread.handle.unref();
     this.#next();
+  }
+
+  #settle(thread: Thread<Request, Answer>): void {
+    const { current } = thread;
+    if (current === undefined) return;
+    thread.current = undefined;
+    current.answered.abort(new Error("The thread has answered"));
+    this.#waiting.ended(current.waiting, this.#clock.monotonicMs() - current.startMs);
   }
 
   #start(): Thread<Request, Answer> {
     const { file, youngMibMax } = this.#options;
     const resourceLimits =
       youngMibMax === undefined ? {} : { maxYoungGenerationSizeMb: youngMibMax };
-    const handle = new Worker(file, { resourceLimits });
+    const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    const workerData: ThreadData = { stopped: stopped.buffer };
+    const handle = new Worker(file, { resourceLimits, workerData });
     const ready = new Promise<void>((resolve) => handle.once("message", () => resolve()));
     const reason = "The process of the function ended.";
     const thread: Thread<Request, Answer> = {
       handle,
+      stopped,
       ready,
       current: undefined,
       subjectId: undefined,
@@ -174,7 +222,8 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
     });
     handle.on("exit", () => {
       this.#threads.delete(thread);
-      thread.current?.reject(new SandboxError("os_process_error", thread.reason));
+      thread.current?.waiting.reject(new SandboxError("os_process_error", thread.reason));
+      this.#settle(thread);
       this.#next();
     });
     return thread;
@@ -185,7 +234,7 @@ export class ThreadPool<Request, Answer extends ThreadAnswer> {
     if (message.kind === "ready" || current === undefined) return;
     const answer = message as Answer;
     if (answer.isSpent === true || thread.isLate) this.#threads.delete(thread);
-    current.resolve(answer);
+    current.waiting.resolve(answer);
     this.#free(thread);
   }
 }

@@ -1,0 +1,104 @@
+/** Functions of many users and databases: none of them keeps the others waiting, and all together have a bound. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { utf8Encode } from "../../src/base/index.ts";
+import { SandboxPool } from "../../src/host/sandbox/pool.ts";
+import { createSystemRuntime } from "../../src/host/system/runtime.ts";
+
+let pool: SandboxPool;
+
+beforeAll(() => {
+  pool = new SandboxPool(createSystemRuntime());
+});
+
+afterAll(() => pool.close());
+
+interface Asked {
+  readonly user?: string;
+  readonly database?: string;
+  readonly runs?: number;
+  readonly signal?: AbortSignal;
+}
+
+let codeCount = 0;
+
+function ask(
+  source: string,
+  { user = "", database = "", runs = 1, signal }: Asked = {},
+): Promise<boolean[]> {
+  return pool.call({
+    codeId: `shares ${codeCount++}`,
+    code: [utf8Encode(JSON.stringify({ filters: { f: source } }))],
+    kind: "filter",
+    path: ["filters", "f"],
+    runs: Array(runs).fill("[1]"),
+    shared: "[]",
+    timeoutMs: 3_600_000,
+    share: { user, database },
+    signal,
+  });
+}
+
+const ENDLESS = "function () { for (;;); }";
+const SHORT = "function () { return true; }";
+const BUSY_100_MS =
+  "function () { var end = Date.now() + 100; while (Date.now() < end); return true; }";
+
+test.each([
+  ["user", (count: number) => ({ user: "eve", database: `db${count}` })],
+  ["database", (count: number) => ({ user: `eve${count}`, database: "db" })],
+])("endless functions of one %s leave a thread to others", async (_, shareOf) => {
+  const stopping = new AbortController();
+  const endless = Array.from({ length: 10 }, (_, count) =>
+    ask(ENDLESS, { ...shareOf(count), signal: stopping.signal }),
+  );
+  const settled = Promise.allSettled(endless);
+  expect(await ask(SHORT, { user: "ann", database: "films" })).toEqual([true]);
+  stopping.abort(new Error("The client has gone"));
+  const reasons = (await settled).map((each) => each.status === "rejected" && `${each.reason}`);
+  expect(new Set(reasons)).toEqual(new Set(["Error: The client has gone"]));
+});
+
+test("functions of clients that have gone stop, and give their threads back", async () => {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  // As many as there are threads, whoever they belong to.
+  const endless = ["a", "b", "c"].map((user) => ask(ENDLESS, { user, database: user, signal }));
+  const settled = Promise.allSettled(endless);
+  const waiting = ask(SHORT, { user: "ann", database: "films" });
+  stopping.abort(new Error("The client has gone"));
+  await settled;
+  expect(await waiting).toEqual([true]);
+});
+
+test("a long call of many documents is cut, and others have their turns in between", async () => {
+  const order: string[] = [];
+  const long = ["a", "b", "c"].map(async (user) => {
+    const answers = await ask(BUSY_100_MS, { user, database: user, runs: 12 });
+    order.push("long");
+    return answers;
+  });
+  const short = ask(SHORT, { user: "ann", database: "films" }).then(() => order.push("short"));
+  await Promise.all([...long, short]);
+  expect(order[0]).toBe("short");
+  expect(await Promise.all(long)).toEqual(Array(3).fill(Array(12).fill(true)));
+});
+
+test("answers that a function forges in their number are refused", async () => {
+  const forgeries = ["{}", "{ this[this.length] = true; this[this.length] = true; }"];
+  for (const body of forgeries) {
+    const forged = `(Array.prototype.push = function () ${body}, function () { return true; })`;
+    await expect(ask(forged, { runs: 2 })).rejects.toMatchObject({ error: "os_process_error" });
+  }
+});
+
+test("the memory of thirty design documents that keep all they can is bounded", async () => {
+  const hoard = "function () { globalThis.kept = new Uint8Array(6e7).fill(1); return true; }";
+  await ask(SHORT);
+  const before = process.memoryUsage().rss;
+  for (let count = 0; count < 30; count++) {
+    expect(await ask(hoard, { database: `db${count}` })).toEqual([true]);
+  }
+  await ask(SHORT);
+  const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024;
+  expect(grownMib).toBeLessThan(600);
+});
