@@ -6,7 +6,7 @@ import { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "../src/databases/index
 import { COPY_KEY_SHAPES, LMDB_KEY_SHAPES } from "../src/host/index.ts";
 import { INDEX_KEY_SHAPES } from "../src/indexes/index.ts";
 import { JOB_KEY_SHAPES } from "../src/jobs/index.ts";
-import { type KeyShape, KV_KEY_SHAPES } from "../src/kv/index.ts";
+import { type KeyShape, KV_KEY_SHAPES, REMOVAL_KEY_SHAPES } from "../src/kv/index.ts";
 import { REPLICATOR_KEY_SHAPES } from "../src/replicator/index.ts";
 import { SERVER_KEY_SHAPES } from "../src/server/index.ts";
 
@@ -38,8 +38,8 @@ const SECTIONS: readonly Section[] = [
   { title: "Replicator", where: 'Below `("tandem", 3)`.', shapes: REPLICATOR_KEY_SHAPES },
   {
     title: "Key-value layer",
-    where: "In the whole store, beside all tuples.",
-    shapes: [...KV_KEY_SHAPES, ...COPY_KEY_SHAPES],
+    where: "In the whole store.",
+    shapes: [...REMOVAL_KEY_SHAPES, ...KV_KEY_SHAPES, ...COPY_KEY_SHAPES],
   },
   {
     title: "LMDB",
@@ -66,6 +66,7 @@ export const LISTED_SHAPES: readonly string[] = [
   "KV_KEY_SHAPES",
   "LMDB_KEY_SHAPES",
   "REGISTRY_KEY_SHAPES",
+  "REMOVAL_KEY_SHAPES",
   "REPLICATOR_KEY_SHAPES",
   "SERVER_KEY_SHAPES",
 ];
@@ -75,7 +76,7 @@ export function keyspacePage(): string {
     "# The keyspace",
     "",
     "Every shape of key that Tandem stores, made by `tools/keyspace.ts` from the lists beside the code that builds the keys.",
-    'Keys are tuples in FoundationDB\'s encoding, all below `("tandem")`. A value in parentheses is a tuple, too.',
+    'Keys are tuples in FoundationDB\'s encoding, below `("tandem")` unless a section says otherwise. A value in parentheses is a tuple, too.',
   ];
   for (const { title, where, shapes } of SECTIONS) {
     lines.push("", `## ${title}`, "", where, "", "| key | value | note |", "| --- | --- | --- |");

@@ -209,7 +209,14 @@ async function compareChanges(indexed, bare, callerCount, from) {
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
-    const node = joinNodeParts({ runtime, kv, ids, functions, config: REPLICATOR_CONFIG_DEFAULT });
+    const node = joinNodeParts({
+      runtime,
+      kv,
+      ids,
+      functions,
+      config: REPLICATOR_CONFIG_DEFAULT,
+      nodeName: "bench",
+    });
     await node.replicator.prepare();
     await fill(kv, node.jobs, count);
     const held = await acceptDue(kv, node.jobs);

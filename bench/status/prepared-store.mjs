@@ -22,7 +22,14 @@ park_after_sec = 0
 /** Of so many jobs three fail, and a hundred are behind. Nobody runs them. Returns where the events of the store end. */
 export async function prepareStore(directory, count) {
   const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
-  const node = joinNodeParts({ runtime, kv, ids, functions, config: REPLICATOR_CONFIG_DEFAULT });
+  const node = joinNodeParts({
+    runtime,
+    kv,
+    ids,
+    functions,
+    config: REPLICATOR_CONFIG_DEFAULT,
+    nodeName: "bench",
+  });
   await node.replicator.prepare();
   const { uuid } = await kv.transact(async (tx) => {
     await node.databases.create(tx, "_replicator");

@@ -94,6 +94,19 @@ export interface Events {
   "kv.disk-has-room": { readonly directory: string };
   /** Commits have waited so long for LMDB's lock, and the engine sees to it that the wait is not in vain. */
   "kv.lock-wait": { readonly waitedMs: number };
+  /** One page of a removal in the background. */
+  "kv.page-removed": {
+    readonly kind: string;
+    readonly keyCount: number;
+    readonly byteCount: number;
+  };
+  /** A removal in the background is complete; counts over all nodes. */
+  "kv.removed": {
+    readonly kind: string;
+    readonly subject: string;
+    readonly keyCount: number;
+    readonly byteCount: number;
+  };
   "kv.unavailable": {
     readonly engine: string;
     readonly waitedMs?: number;

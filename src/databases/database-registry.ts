@@ -4,6 +4,7 @@ import {
   firstGreaterOrEqual,
   firstGreaterThan,
   type ReadTransaction,
+  removeInBackground,
   type Subspace,
   type Transaction,
 } from "../kv/index.ts";
@@ -107,12 +108,15 @@ export class DatabaseRegistry {
     return value && this.#database(name, decodeDatabaseRecord(value));
   }
 
-  /** Clears everything the database had, in one step. Throws STORE_DATABASE_NOT_FOUND. */
+  /** Frees the name; the keys of the instance are removed in the background. Throws STORE_DATABASE_NOT_FOUND. */
   async remove(tx: Transaction, name: string): Promise<void> {
     const database = await this.open(tx, name);
     for (const hook of this.#hooksOf(name)) await hook.databaseRemoved?.(tx, database);
     tx.clear(this.#keys.database(name));
-    tx.clearRange(database.keys.everything());
+    // Fires the watches of changes feeds, which then find the database removed.
+    tx.clear(database.keys.changed());
+    const nowMs = this.#runtime.clock.nowMs();
+    removeInBackground(tx, database.keys.everything(), { kind: "database", subject: name, nowMs });
     forgetState(tx, database.uuid);
     await this.updates.note(tx, name, "deleted");
   }

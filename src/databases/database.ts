@@ -1,8 +1,9 @@
 /**
  * One database: a cheap handle on its keys. Every method takes the transaction first and opens none.
  *
- * The handle may outlive the transaction that opened it. Writes check that the database has not been removed or made
- * again; reads of a removed database find nothing.
+ * The handle may outlive the transaction that opened it. Writes check that the database has not been removed or
+ * re-created. Reads do not: after a removal they find what is left of the instance, so a caller that must not see that
+ * opens the database again in each transaction.
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction, Watch } from "../kv/index.ts";
@@ -129,7 +130,7 @@ export class Database implements HookedDatabase {
     const reader = new DocumentReader(keys, record.uuid, { readRule: parts.readRule, sealOf });
     const counts = new ChangeCounts(keys, runtime.random);
     const locals = new LocalDocuments(keys);
-    const leaves = new LeafWriter(runtime, keys, sealOf);
+    const leaves = new LeafWriter(runtime, this, sealOf);
     const keepMs = seal === undefined ? parts.keepOldBodiesMs : () => 0;
     const oldBodies = new OldBodies(runtime, { keys, reader, keepMs });
     const indexes = new DocumentIndexes(keys, counts);

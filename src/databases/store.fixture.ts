@@ -6,6 +6,7 @@ import {
   MemoryEngine,
   type MemoryFaults,
   type ReadTransaction,
+  Remover,
   Subspace,
   type Transaction,
 } from "../kv/index.ts";
@@ -23,6 +24,8 @@ export interface OpenStore {
   /** Opens the database in a transaction of its own. */
   write<T>(body: (tx: Transaction, database: Database) => Promise<T>): Promise<T>;
   read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T>;
+  /** Carries out the queued removals. */
+  removeGarbage(): Promise<void>;
   /** Writes edits in one transaction. */
   edit(...edits: DocumentEdit[]): Promise<WriteOutcome[]>;
 }
@@ -49,7 +52,9 @@ export async function openStore({
     kv.read(async (tx) => body(tx, await registry.open(tx, "films")));
   const edit: OpenStore["edit"] = (...edits) =>
     write((tx, database) => database.writeMany(tx, edits, CONTEXT));
-  return { kv, registry, runtime, write, read, edit };
+  const remover = new Remover({ runtime, kv, node: "test" });
+  const removeGarbage = () => remover.once(new AbortController().signal);
+  return { kv, registry, runtime, write, read, edit, removeGarbage };
 }
 
 export function interactive(

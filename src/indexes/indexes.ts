@@ -18,7 +18,13 @@ import {
 } from "../base/index.ts";
 import type { DatabaseHook, Document, HookedDatabase } from "../databases/index.ts";
 import type { DesignFunctions, DocumentSelector } from "../documents/index.ts";
-import { keyAfter, type ReadTransaction, type Transaction, type Watch } from "../kv/index.ts";
+import {
+  keyAfter,
+  type ReadTransaction,
+  removeInBackground,
+  type Transaction,
+  type Watch,
+} from "../kv/index.ts";
 import { Collation } from "./collation.ts";
 import {
   areSameEntries,
@@ -378,8 +384,10 @@ export class Indexes {
     tx.clear(keyspace.definition(number));
     tx.clear(keyspace.state(number));
     const prefix = keyspace.entryPrefix(number);
-    tx.clearRange({ begin: prefix, end: concatBytes([prefix, ABOVE_ENTRIES]) });
-    tx.clearRange(keyspace.entriesOf(number));
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    const origin = { kind: "index", subject: database.name, nowMs } as const;
+    removeInBackground(tx, { begin: prefix, end: concatBytes([prefix, ABOVE_ENTRIES]) }, origin);
+    removeInBackground(tx, keyspace.entriesOf(number), origin);
   }
 
   async #set(tx: ReadTransaction, database: HookedDatabase): Promise<IndexSet | undefined> {

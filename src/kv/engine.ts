@@ -29,6 +29,8 @@ export interface Engine {
   isAvailable?(): boolean;
   /** True while the store refuses writes for want of room; absent where that cannot be. */
   isFull?(): boolean;
+  /** Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Absent: it removes them one by one. */
+  readonly clearsRangesAtOnce?: boolean;
   /** Resolves when the store can serve this process no more, but perhaps another; absent where that cannot be. */
   readonly failed?: Promise<KeyValueError> | undefined;
   /** Ends all watches with KV_CLOSED and frees what the engine holds. Safe to call twice. */

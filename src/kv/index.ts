@@ -23,6 +23,7 @@ export { KeyValueStore } from "./key-value-store.ts";
 export type { KeyValueErrorCode } from "./kv-error.ts";
 export { isRetryable, KeyValueError } from "./kv-error.ts";
 export {
+  CLEARED_KEYS_MAX,
   checkBound,
   checkKey,
   checkRange,
@@ -45,6 +46,10 @@ export {
 } from "./mutation.ts";
 export { PagedRange } from "./paged-range.ts";
 export type { PageOptions, StoreSnapshot } from "./read-view.ts";
+export type { Removal, RemovalKind } from "./removals.ts";
+export { getRemoval, listRemovals, REMOVAL_KEY_SHAPES, removeInBackground } from "./removals.ts";
+export type { RemovedPage, RemovePage } from "./remover.ts";
+export { Remover } from "./remover.ts";
 export type { CommitVerdict, Writes } from "./resolver.ts";
 export { Resolver } from "./resolver.ts";
 export { Subspace } from "./subspace.ts";

@@ -89,6 +89,11 @@ export class KeyValueStore {
     return this.#engine.isAvailable?.() ?? true;
   }
 
+  /** Whether `clearRange` is not bounded by CLEARED_KEYS_MAX. */
+  get clearsRangesAtOnce(): boolean {
+    return this.#engine.clearsRangesAtOnce ?? false;
+  }
+
   /** True while the store refuses writes for want of room; it goes on by itself. */
   isFull(): boolean {
     return this.#engine.isFull?.() ?? false;

@@ -10,6 +10,11 @@ export const VALUE_BYTES_MAX = 100_000;
 export const TRANSACTION_BYTES_MAX = 10_000_000;
 /** What 16 bits count. */
 const USER_VERSION_COUNT_MAX = 65_536;
+/**
+ * Most keys that one `clearRange` may remove. LMDB and memory remove them one by one, LMDB while it holds the lock that
+ * all writers of all processes wait for. Larger ranges go through `removeInBackground`.
+ */
+export const CLEARED_KEYS_MAX = 1_000;
 /** How long a read version stays readable. */
 export const READ_VERSION_AGE_MS_MAX = 5_000;
 

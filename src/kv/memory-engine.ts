@@ -3,6 +3,7 @@
  * a simulated cluster share a `MemoryStorage`, each through an engine of its own.
  */
 import {
+  assert,
   type Clock,
   compareBytes,
   EMPTY_BYTES,
@@ -14,7 +15,7 @@ import { BufferedTransaction, type StoreCommit } from "./buffered-transaction.ts
 import type { Engine, EngineTransaction } from "./engine.ts";
 import { copyBytes, keyFromText, keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
-import { READ_VERSION_AGE_MS_MAX } from "./limits.ts";
+import { CLEARED_KEYS_MAX, READ_VERSION_AGE_MS_MAX } from "./limits.ts";
 import {
   applyAtomic,
   type CommitRequest,
@@ -66,6 +67,10 @@ export class MemoryEngine implements Engine {
     this.#clock = runtime.clock;
     this.#faults = faults;
     this.#storage = storage;
+  }
+
+  get clearsRangesAtOnce(): boolean {
+    return this.#storage.clearsRangesAtOnce;
   }
 
   begin(): EngineTransaction {
@@ -135,6 +140,12 @@ export class MemoryStorage {
   #version = 0;
   /** Shared by all that read at this version. */
   #frozen: SortedMap<Value> | undefined;
+  /** Whether it clears ranges of any size, as FoundationDB does; otherwise larger ones than LMDB may clear are refused. */
+  readonly clearsRangesAtOnce: boolean;
+
+  constructor({ clearsRangesAtOnce = false }: { readonly clearsRangesAtOnce?: boolean } = {}) {
+    this.clearsRangesAtOnce = clearsRangesAtOnce;
+  }
 
   snapshot(): StoreSnapshot {
     this.#frozen ??= this.#rows.clone();
@@ -176,7 +187,11 @@ export class MemoryStorage {
         return { begin: mutation.key, end: undefined };
       case "clearRange": {
         const { begin, end } = mutation;
-        this.#rows.deleteRange(begin, end);
+        const keyCount = this.#rows.deleteRange(begin, end);
+        assert(
+          keyCount <= CLEARED_KEYS_MAX || this.clearsRangesAtOnce,
+          "A transaction clears ranges of a bounded size only",
+        );
         return { begin, end };
       }
       case "setVersionstampedKey": {

@@ -89,14 +89,15 @@ export class SortedMap<Value> {
     return true;
   }
 
-  /** Deletes every key from `begin`, inclusive, to `end`, exclusive. */
-  deleteRange(begin: string, end: string): void {
+  /** Deletes every key from `begin`, inclusive, to `end`, exclusive; returns how many there were. */
+  deleteRange(begin: string, end: string): number {
     const keys: string[] = [];
     this.scan(begin, end, (key) => {
       keys.push(key);
       return true;
     });
     for (const key of keys) this.delete(key);
+    return keys.length;
   }
 
   /** Whether some key lies from `begin`, inclusive, to `end`, exclusive. */

@@ -49,6 +49,10 @@ export class SubspaceEngine implements Engine {
     return this.#engine.failed;
   }
 
+  get clearsRangesAtOnce(): boolean {
+    return this.#engine.clearsRangesAtOnce ?? false;
+  }
+
   isFull(): boolean {
     return this.#engine.isFull?.() ?? false;
   }

@@ -58,6 +58,7 @@ export interface SetOptions {
 export interface Transaction extends ReadTransaction {
   set(key: Key, value: Value, options?: SetOptions): void;
   clear(key: Key): void;
+  /** Clears at most CLEARED_KEYS_MAX keys; `removeInBackground` takes ranges of any size. */
   clearRange(range: { readonly begin: Key; readonly end: Key }): void;
   /** Adds to a little-endian 64-bit counter without reading it, so that adders never conflict. */
   add(key: Key, delta: bigint): void;

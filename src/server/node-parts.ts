@@ -7,7 +7,7 @@ import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databas
 import { type DesignFunctions, VALIDATION_HOOK } from "../documents/index.ts";
 import { INDEX_JOB_TYPE, IndexBuilds, Indexes, scheduleBuild } from "../indexes/index.ts";
 import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
+import { type KeyValueStore, Remover } from "../kv/index.ts";
 import {
   AbandonedReplications,
   Backlogs,
@@ -67,6 +67,7 @@ export interface NodePartsOptions {
   readonly seal?: Seal;
   /** The longest list of failures. */
   readonly failuresMax?: number | undefined;
+  readonly nodeName: string;
 }
 
 export type NodeParts = ReturnType<typeof joinNodeParts>;
@@ -84,6 +85,7 @@ export function joinNodeParts({
   seal,
   jobs = new Jobs(runtime, SUBSPACES.jobs, seal && sealedRequests(seal)),
   failuresMax,
+  nodeName,
 }: NodePartsOptions) {
   const subspace = SUBSPACES.replicator;
   const events = new JobEventLog(runtime.clock, subspace);
@@ -110,7 +112,7 @@ export function joinNodeParts({
   });
   const indexBuilds = new IndexBuilds({ runtime, kv, jobs, databases, indexes });
   const attachments = new AttachmentStore({ runtime, kv });
-  const abandoned = new AbandonedReplications(runtime, kv, subspace, index);
+  const abandoned = new AbandonedReplications(runtime, kv, subspace, failureLists);
   const replicator = new Replicator({
     ...owned,
     subspace,
@@ -123,11 +125,18 @@ export function joinNodeParts({
     ruleStore,
     removedDatabases,
   });
+  const remover = new Remover({
+    runtime,
+    kv,
+    node: nodeName,
+    handlers: { "replication-jobs": (tx, removal) => removedDatabases.removePage(tx, removal) },
+  });
   const indexFolder = new IndexFolder({ kv, index, events });
   const cleanUp = new CleanUp({ ...owned, subspace, index, events, abandoned, replicator, config });
   return {
     ...owned,
     cleanUp,
+    remover,
     indexFolder,
     index,
     events,
@@ -209,6 +218,7 @@ export function joinReplication(
     companions,
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
+  parts.removedDatabases.haltJobs = (idPrefix) => scheduler.haltJobs(idPrefix);
   const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace });
   const nodeReporter = new NodeReporter({
     runtime,

@@ -198,6 +198,7 @@ async function assembleNode(
     ],
     securityDefault: securityDefault(configuration),
     keepOldBodiesMs: keepOldBodiesMs(configuration),
+    nodeName: config.nodeName,
   });
   const rotation = new Rotation({
     ...parts,
@@ -382,6 +383,7 @@ function commonServices({
     reclaimer,
     budgets,
     parts.removedDatabases,
+    parts.remover,
     parts.cleanUp,
     parts.indexFolder,
     new ConfigurationRefresher(runtime, config.configuration),

@@ -17,7 +17,7 @@ function openMemory(decorate: (engine: Engine) => Engine): OpenedEngines {
   const system = createSystemRuntime();
   const { clock, move } = movableClock(system.clock);
   const runtime: Runtime = { ...system, clock };
-  const storage = new MemoryStorage();
+  const storage = new MemoryStorage({ clearsRangesAtOnce: true });
   return {
     runtime,
     engine: decorate(new MemoryEngine({ runtime, storage })),

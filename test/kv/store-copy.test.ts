@@ -17,6 +17,7 @@ import {
   type KeyValue,
   type KeyValueStore,
   MemoryEngine,
+  MemoryStorage,
   Subspace,
   SubspaceEngine,
   Versionstamp,
@@ -33,7 +34,10 @@ async function openLmdb(directory: string): Promise<KeyValueStore> {
 }
 
 function openMemory(): KeyValueStore {
-  return new PlainStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  return new PlainStore({
+    runtime,
+    engine: new MemoryEngine({ runtime, storage: new MemoryStorage({ clearsRangesAtOnce: true }) }),
+  });
 }
 
 /** Several pages of rows of all lengths, each transaction with a row whose key ends with its versionstamp. */

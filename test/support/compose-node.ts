@@ -72,7 +72,7 @@ export function composeNode({
   const sealing = seal === undefined ? {} : { seal };
   const functions = { runtime, sandbox, timeoutMs: 1_000, codes: new DesignCodes() };
   const parts = joinNodeParts({
-    ...{ runtime, kv, functions, ids, config: settings, hooks, jobs, failuresMax },
+    ...{ runtime, kv, functions, ids, config: settings, hooks, jobs, failuresMax, nodeName },
     ...sealing,
   });
   const replication = joinReplication(parts, {

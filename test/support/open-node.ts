@@ -54,6 +54,8 @@ export async function openNode({
     replicator,
     cleanUp,
     scheduler,
+    ruleStore,
+    failureLists,
     ...services
   } = composeNode({
     runtime,
@@ -77,12 +79,18 @@ export async function openNode({
     index,
     replicator,
     cleanUp,
+    ruleStore,
+    failureLists,
+    remover: services.remover,
     events,
-    start(): void {
+    /** `removes`: whether it also removes in the background. */
+    start({ removes = true } = {}): void {
       const { signal } = stopping;
-      const { outages, removedDatabases } = services;
-      const removing = removedDatabases.run(signal).catch(() => {});
-      running = Promise.all([scheduler.run(signal), outages.run(signal), removing]).then(() => {});
+      const { outages, removedDatabases, remover } = services;
+      const halting = removedDatabases.run(signal).catch(() => {});
+      const removing = removes ? remover.run(signal).catch(() => {}) : undefined;
+      const members = [scheduler.run(signal), outages.run(signal), halting, removing];
+      running = Promise.all(members).then(() => {});
     },
     async stop(): Promise<void> {
       stopping.abort(new Error("The test is over"));

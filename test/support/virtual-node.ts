@@ -38,6 +38,7 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
         ...monitors,
         cleanUp,
         node.removedDatabases,
+        node.remover,
         indexFolder,
         runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS),
       ];

@@ -1,8 +1,8 @@
-/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: the present states of replication jobs. */
+/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: the present states of jobs and removals. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import { authorityOf, ownerKey } from "../../databases/index.ts";
 import type { IndexBuilds, RunningBuild } from "../../indexes/index.ts";
-import type { KeyValueStore } from "../../kv/index.ts";
+import { type KeyValueStore, listRemovals, type Removal } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   documentView,
@@ -39,6 +39,8 @@ export interface SchedulerParts {
 }
 
 const JOBS_LIMIT = 100;
+/** Removals that are shown; the metric counts more. */
+const REMOVALS_MAX = 100;
 const REPLICATOR_DATABASE = "_replicator";
 const STATES = REPLICATION_STATES;
 
@@ -156,7 +158,7 @@ async function named(
 
 /** Of all nodes, or of one. */
 async function activeTasks(
-  { replicator, indexBuilds, shownUrl }: SchedulerParts,
+  { kv, replicator, indexBuilds, shownUrl }: SchedulerParts,
   nodeName?: string,
 ): Promise<ApiResponse> {
   // A parked job is no task of any node.
@@ -167,7 +169,25 @@ async function activeTasks(
   return json(200, [
     ...running.entries.filter(isOfNode).map((entry) => taskView(entry, shownUrl())),
     ...(await indexBuilds.running()).filter(isOfNode).map(indexerView),
+    ...(await kv.read((tx) => listRemovals(tx, REMOVALS_MAX)))
+      .filter(({ claim }) => nodeName === undefined || claim?.node === nodeName)
+      .map(removalView),
   ]);
+}
+
+/** A removal in the background; CouchDB has no such task, so it has the members that all of its tasks share. */
+function removalView({ claim, kind, subject, ...removal }: Removal): object {
+  return {
+    node: claim?.node ?? null,
+    pid: null,
+    type: "removal",
+    removal: kind,
+    database: kind === "database" || kind === "index" || kind === "attachment" ? subject : null,
+    removed_bytes: removal.byteCount,
+    removed_keys: removal.keyCount,
+    started_on: Math.floor(removal.sinceMs / 1000),
+    updated_on: Math.floor(removal.updatedMs / 1000),
+  };
 }
 
 /** The first build of an index, as CouchDB shows the indexer of a shard. */

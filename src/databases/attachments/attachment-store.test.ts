@@ -60,7 +60,11 @@ async function openAttachments(): Promise<Fixture> {
         }
         return contents.size;
       }),
-    reclaim: async (ageMs = 0) => (await attachments.reclaim(database, { ageMs })).contentCount,
+    reclaim: async (ageMs = 0) => {
+      const { contentCount } = await attachments.reclaim(database, { ageMs });
+      await store.removeGarbage();
+      return contentCount;
+    },
   };
 }
 

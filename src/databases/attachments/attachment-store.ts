@@ -269,7 +269,8 @@ export class AttachmentStore {
     const beforeMs = this.#runtime.clock.nowMs() - ageMs;
     let contentCount = 0;
     for (;;) {
-      const page = await this.#kv.transact((tx) => reclaimPage(tx, database, beforeMs), {
+      const nowMs = this.#runtime.clock.nowMs();
+      const page = await this.#kv.transact((tx) => reclaimPage(tx, database, beforeMs, nowMs), {
         signal,
         whenUnknown: "retry",
       });
@@ -527,9 +528,11 @@ async function readPage(
 
 async function reclaimPage(
   tx: Transaction,
-  { keys }: Database,
+  database: Database,
   beforeMs: number,
+  nowMs: number,
 ): Promise<{ contentCount: number; isLast: boolean }> {
+  const { keys } = database;
   const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), {
     limit: RECLAIM_PAGE_ROWS,
   });
@@ -542,7 +545,9 @@ async function reclaimPage(
     }),
   );
   const unreferenced = new Set(contents.filter((contentId) => contentId !== undefined));
-  await Promise.all([...unreferenced].map((contentId) => clearContent(tx, keys, contentId)));
+  await Promise.all(
+    [...unreferenced].map((contentId) => clearContent(tx, database, contentId, nowMs)),
+  );
   return { contentCount: unreferenced.size, isLast: page.stoppedBy === "exhausted" };
 }
 

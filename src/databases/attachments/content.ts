@@ -1,6 +1,6 @@
 /** A stored content as a whole: finds the content that equals staged bytes, and clears contents. */
 import { assert, OperationalError } from "../../base/index.ts";
-import type { ReadTransaction, Transaction } from "../../kv/index.ts";
+import { type ReadTransaction, removeInBackground, type Transaction } from "../../kv/index.ts";
 import type { StagedContent } from "../document.ts";
 import { digestBytes } from "../records/body-record.ts";
 import { decodeContentId, decodeContentRecord } from "../records/content-record.ts";
@@ -37,18 +37,42 @@ export async function sharedContents(
   });
 }
 
+/** Contents up to this size are cleared in the transaction; larger ones are removed in the background. */
+const CLEARED_BYTES_MAX = 262_144;
+
+/** The database that a content is in, by the keys and by its name for operators. */
+export interface ContentDatabase {
+  readonly keys: DatabaseKeys;
+  readonly name: string;
+}
+
+/** Clears the bytes of a content, or queues their removal. `encodedLength`: undefined if the upload was never finished. */
+export function clearChunks(
+  tx: Transaction,
+  { keys, name: subject }: ContentDatabase,
+  { contentId, encodedLength }: { readonly contentId: string; readonly encodedLength?: number },
+  nowMs: number,
+): void {
+  const chunks = keys.contentChunks(contentId);
+  if (encodedLength !== undefined && encodedLength <= CLEARED_BYTES_MAX) tx.clearRange(chunks);
+  else removeInBackground(tx, chunks, { kind: "attachment", subject, nowMs });
+}
+
 /** Clears a content that nothing refers to. */
 export async function clearContent(
   tx: Transaction,
-  keys: DatabaseKeys,
+  database: ContentDatabase,
   contentId: string,
+  nowMs: number,
 ): Promise<void> {
-  const record = await tx.get(keys.content(contentId));
-  tx.clearRange(keys.contentChunks(contentId));
+  const { keys } = database;
+  const value = await tx.get(keys.content(contentId));
+  const record = value && decodeContentRecord(value);
+  clearChunks(tx, database, { ...record, contentId }, nowMs);
   // An upload that was never finished has no record.
   if (record === undefined) return;
   tx.clear(keys.content(contentId));
-  const { digest, encoding, encodedLength } = decodeContentRecord(record);
+  const { digest, encoding, encodedLength } = record;
   const digestKey = keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
   const sharedId = await tx.get(digestKey);
   if (sharedId !== undefined && decodeContentId(sharedId) === contentId) tx.clear(digestKey);

@@ -7,7 +7,13 @@
  * CouchDB. The number is read and written, so two purges of one database conflict.
  */
 import { OperationalError, Utf8Text } from "../../base/index.ts";
-import type { Key, ReadTransaction, Transaction, Versionstamp } from "../../kv/index.ts";
+import {
+  CLEARED_KEYS_MAX,
+  type Key,
+  type ReadTransaction,
+  type Transaction,
+  type Versionstamp,
+} from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
 import type { Attachment, Document, Revision } from "../document.ts";
@@ -20,13 +26,13 @@ import {
   encodePurgeRecord,
 } from "../records/purge-record.ts";
 import { formatRevision, parseRevision } from "../revisions/revision.ts";
-import type { LeafNode } from "../revisions/revision-tree.ts";
+import type { LeafNode, RevisionNode } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import { announceBatch, type Batch } from "./batch-writer.ts";
 import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
-import type { OldBodies } from "./old-bodies.ts";
+import { ClearBudget, type OldBodies } from "./old-bodies.ts";
 
 /** CouchDB's default of `_purged_infos_limit`. */
 const INFOS_LIMIT_DEFAULT = 1_000;
@@ -73,8 +79,10 @@ export class DocumentPurger {
     const places = affected.map(({ loaded }) => storedPlace(loaded));
     const lefts = await counts.prepareLeave(tx, state, places);
     const deltas = new CounterDeltas(keys);
+    const budget = new ClearBudget();
     for (const [index, entry] of affected.entries()) {
-      this.#carryOut(batch, entry, { deltas, left: lefts[index] });
+      const ancestors = this.#carryOut(batch, entry, { deltas, left: lefts[index] });
+      await this.#parts.oldBodies.forget(tx, entry.id, ancestors, budget);
     }
     deltas.apply(tx);
     counts.finish(tx, state);
@@ -105,7 +113,11 @@ export class DocumentPurger {
   /** Those that are remembered, oldest first. */
   async infos(tx: ReadTransaction): Promise<Purge[]> {
     const purges: Purge[] = [];
-    for await (const { value } of tx.getRange(this.#parts.keys.purges())) {
+    const { keys } = this.#parts;
+    const [last, limit] = await Promise.all([this.#lastKey(tx), this.infosLimit(tx)]);
+    const firstKept = last === undefined ? 1 : Math.max(1, keys.purgeNumber(last) - limit + 1);
+    const range = { begin: keys.purge(firstKept), end: keys.purges().end };
+    for await (const { value } of tx.getRange(range)) {
       const { id, revisions } = decodePurgeRecord(value);
       purges.push({ id, revisions });
     }
@@ -137,16 +149,19 @@ export class DocumentPurger {
     return { id, loaded, leaves, attachments: new Map(lists) };
   }
 
-  #carryOut({ tx, state }: Batch, entry: Purgeable, counting: Counting): void {
+  /** Returns the ancestors that no other leaf has. */
+  #carryOut({ tx, state }: Batch, entry: Purgeable, counting: Counting): readonly RevisionNode[] {
     const { id, loaded, leaves, attachments } = entry;
     const before = treeBefore(loaded.tree);
+    const gone: RevisionNode[] = [];
     for (const leaf of leaves) {
       const left = attachments.get(leaf) ?? [];
       this.#parts.leaves.drop(tx, id, leaf, leaf.leaf, { attachments: left, kept: [] });
       loaded.tree.removeLeaf(leaf);
-      this.#parts.oldBodies.forget(tx, id, leaf, loaded.tree);
+      gone.push(...loaded.tree.ancestorsOnlyOf(leaf));
     }
     this.#parts.indexes.update(tx, state, { id, loaded, before }, counting);
+    return gone;
   }
 
   /** Hooks see a purged document as deleted. */
@@ -160,20 +175,31 @@ export class DocumentPurger {
 
   async #remember(tx: Transaction, purges: readonly Purge[]): Promise<void> {
     const { keys } = this.#parts;
-    const [last, limit] = await Promise.all([this.#lastKey(tx), this.infosLimit(tx)]);
+    const [first, last, limit] = await Promise.all([
+      this.#endKey(tx, { reverse: false }),
+      this.#lastKey(tx),
+      this.infosLimit(tx),
+    ]);
     let number = last === undefined ? 0 : keys.purgeNumber(last);
     for (const { id, revisions } of purges) {
       number++;
       tx.setVersionstampedValue(keys.purge(number), encodePurgeRecord(id, revisions));
     }
-    // The last one stays always: it holds the number.
+    // The last one always stays: it holds the number. A lower limit takes effect over several purges.
     const firstKept = number - limit + 1;
-    if (firstKept > 1) tx.clearRange({ begin: keys.purges().begin, end: keys.purge(firstKept) });
+    if (firstKept <= 1 || first === undefined) return;
+    const end = Math.min(firstKept, keys.purgeNumber(first) + CLEARED_KEYS_MAX);
+    tx.clearRange({ begin: keys.purges().begin, end: keys.purge(end) });
   }
 
-  async #lastKey(tx: ReadTransaction): Promise<Key | undefined> {
+  #lastKey(tx: ReadTransaction): Promise<Key | undefined> {
+    return this.#endKey(tx, { reverse: true });
+  }
+
+  /** The first or the last key of the remembered purges. */
+  async #endKey(tx: ReadTransaction, order: { readonly reverse: boolean }) {
     const range = this.#parts.keys.purges();
-    return (await tx.getRangePage(range, { limit: 1, reverse: true })).entries[0]?.key;
+    return (await tx.getRangePage(range, { limit: 1, ...order })).entries[0]?.key;
   }
 }
 

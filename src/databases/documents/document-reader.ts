@@ -14,7 +14,7 @@ import { decodeAttachmentList, decodeAuthoredBody, decodeBody } from "../records
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
-import { formatRevision } from "../revisions/revision.ts";
+import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import {
   type LeafNode,
   pathOf,
@@ -170,6 +170,23 @@ export class DocumentReader {
       attachments: attachmentsOf(list),
     };
     return this.#readRule === undefined ? document : this.#readRule(document);
+  }
+
+  /** The revisions of a document whose bodies are stored, leaves included. */
+  async *storedBodies(
+    tx: ReadTransaction,
+    id: string,
+  ): AsyncGenerator<{ readonly revision: RevisionParts; readonly chunkCount: number }> {
+    let { begin, end } = this.#keys.bodies(id);
+    for (;;) {
+      const [first] = (await tx.getRangePage({ begin, end }, { limit: 1 })).entries;
+      if (first === undefined) return;
+      const { revision } = this.#keys.bodyChunk(first.key);
+      const chunks = this.#keys.bodyChunks(id, revision);
+      const [last] = (await tx.getRangePage(chunks, { limit: 1, reverse: true })).entries;
+      yield { revision, chunkCount: this.#keys.bodyChunk((last ?? first).key).chunk + 1 };
+      begin = chunks.end;
+    }
   }
 
   /** Whether the body of a revision is there that another one follows. */

@@ -1,6 +1,7 @@
 /** The records of a leaf: its body, its list of attachments, and its references to their bytes. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
+import { type ContentDatabase, clearChunks } from "../attachments/content.ts";
 import type { Attachment, DocumentEdit, StagedContent } from "../document.ts";
 import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
@@ -24,11 +25,13 @@ export interface NewLeaf {
 export class LeafWriter {
   readonly #runtime: Runtime;
   readonly #keys: DatabaseKeys;
+  readonly #database: ContentDatabase;
   readonly #sealOf: BodySealOf;
 
-  constructor(runtime: Runtime, keys: DatabaseKeys, sealOf: BodySealOf = unsealed) {
+  constructor(runtime: Runtime, database: ContentDatabase, sealOf: BodySealOf = unsealed) {
     this.#runtime = runtime;
-    this.#keys = keys;
+    this.#keys = database.keys;
+    this.#database = database;
     this.#sealOf = sealOf;
   }
 
@@ -108,7 +111,7 @@ export class LeafWriter {
       tx.set(key, encodeContentId(contentId));
     } else {
       tx.clear(this.#keys.content(contentId));
-      tx.clearRange(this.#keys.contentChunks(contentId));
+      clearChunks(tx, this.#database, content, this.#runtime.clock.nowMs());
     }
   }
 }

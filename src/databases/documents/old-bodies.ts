@@ -11,12 +11,26 @@ import type { Attachment } from "../document.ts";
 import { CHUNK_BYTES } from "../records/chunks.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { decodeOldBody, encodeOldBody } from "../records/old-body-record.ts";
-import type { RevisionParts } from "../revisions/revision.ts";
-import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
+import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
+import type { LeafState, RevisionNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
-/** A transaction of a sweep reads the trees of so many documents. */
+/** Documents whose trees one transaction of a sweep reads. */
 const SWEEP_PAGE_ROWS = 50;
+/** Keys that one transaction clears: it holds up all other writers, and a body may have a hundred. */
+const CLEARED_CHUNKS_MAX = 500;
+
+/** Keys of old bodies that a transaction may still clear. */
+export class ClearBudget {
+  #left = CLEARED_CHUNKS_MAX;
+
+  /** Takes the keys of one body from the budget; false if they exceed it. The first body always fits. */
+  take(keyCount: number): boolean {
+    if (keyCount > this.#left && this.#left < CLEARED_CHUNKS_MAX) return false;
+    this.#left -= keyCount;
+    return true;
+  }
+}
 
 /** How long bodies are kept, in milliseconds; 0: not at all. Read at each write. */
 export type KeepOldBodies = () => number;
@@ -73,11 +87,23 @@ export class OldBodies {
     return true;
   }
 
-  /** The bodies of ancestors that went with a purged leaf are not read again, whatever history comes back. */
-  forget(tx: Transaction, id: string, leaf: LeafNode, tree: RevisionTree): void {
-    for (const node of tree.ancestorsOnlyOf(leaf)) {
-      tx.clearRange(this.#keys.bodyChunks(id, node));
-      tx.clearRange(this.#keys.attachmentChunks(id, node));
+  /**
+   * Clears the bodies of ancestors that go with a purged leaf, so that they stay unreadable if the history comes back. A
+   * sweep clears those that exceed the budget.
+   */
+  async forget(
+    tx: Transaction,
+    id: string,
+    ancestors: readonly RevisionNode[],
+    budget: ClearBudget,
+  ): Promise<void> {
+    const gone = new Set(ancestors.map(formatRevision));
+    if (gone.size === 0) return;
+    for await (const { revision, chunkCount } of this.#reader.storedBodies(tx, id)) {
+      if (!gone.has(formatRevision(revision))) continue;
+      if (!budget.take(chunkCount + 1)) return;
+      tx.clearRange(this.#keys.bodyChunks(id, revision));
+      tx.clearRange(this.#keys.attachmentChunks(id, revision));
     }
   }
 
@@ -92,12 +118,16 @@ export class OldBodies {
     const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), {
       limit: SWEEP_PAGE_ROWS,
     });
-    const ids = page.entries.map(({ key }) => this.#keys.oldBodyRevision(key).id);
+    const budget = new ClearBudget();
+    const firstKept = page.entries.findIndex(({ value }) => !budget.take(keyCountOf(value)));
+    const cleared = firstKept < 0 ? page.entries : page.entries.slice(0, firstKept);
+    const ids = cleared.map(({ key }) => this.#keys.oldBodyRevision(key).id);
     const loaded = await this.#reader.loadMany(tx, ids);
-    for (const [index, entry] of page.entries.entries()) {
+    for (const [index, entry] of cleared.entries()) {
       await this.#clear(tx, entry, loaded[index]?.tree);
     }
-    return { bodyCount: page.entries.length, isLast: page.stoppedBy === "exhausted" };
+    const isLast = firstKept < 0 && page.stoppedBy === "exhausted";
+    return { bodyCount: cleared.length, isLast };
   }
 
   async #clear(
@@ -128,3 +158,8 @@ export class OldBodies {
 }
 
 const NOTHING = new Uint8Array(0);
+
+function keyCountOf(oldBody: Uint8Array): number {
+  const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(oldBody);
+  return bodyChunkCount + attachmentChunkCount + attachments.length;
+}

@@ -212,6 +212,17 @@ export class DatabaseKeys {
     return this.#database.pack([BODY, id, generation, hashItem(hash), chunk]);
   }
 
+  /** The bodies of all revisions of a document. */
+  bodies(id: string): Range {
+    return this.#database.range([BODY, id]);
+  }
+
+  /** The revision and the chunk's number in a key of `body`. */
+  bodyChunk(key: Key): { readonly revision: RevisionParts; readonly chunk: number } {
+    const [, , generation, hash, chunk] = this.#database.unpack(key);
+    return { revision: revisionOfItems(generation, hash), chunk: chunk as number };
+  }
+
   bodyChunks(id: string, { generation, hash }: RevisionParts): Range {
     return this.#database.range([BODY, id, generation, hashItem(hash)]);
   }
@@ -399,10 +410,7 @@ export class DatabaseKeys {
     const [, , id, generation, hash] = this.#database.unpack(key);
     return {
       id: id as string,
-      revision: {
-        generation: generation as number,
-        hash: typeof hash === "string" ? hash : hexEncode(hash as Uint8Array),
-      },
+      revision: revisionOfItems(generation, hash),
     };
   }
 
@@ -414,4 +422,14 @@ export class DatabaseKeys {
 
 function contentBytes(contentId: string): Uint8Array {
   return hexDecode(contentId) as Uint8Array;
+}
+
+function revisionOfItems(
+  generation: TupleItem | undefined,
+  hash: TupleItem | undefined,
+): RevisionParts {
+  return {
+    generation: generation as number,
+    hash: typeof hash === "string" ? hash : hexEncode(hash as Uint8Array),
+  };
 }

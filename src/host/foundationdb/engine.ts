@@ -68,6 +68,7 @@ function openDatabase(runtime: Runtime, open: () => FdbDatabase): Engine {
 
 class FoundationDbEngine implements Engine {
   readonly name = "foundationdb";
+  readonly clearsRangesAtOnce = true;
   readonly #runtime: Runtime;
   readonly #database: FdbDatabase;
   readonly #watches = new Set<FdbWatch>();

@@ -1,18 +1,28 @@
 /**
- * Removes the jobs of `_replicator` databases and of rules that were deleted. They may be too many for one transaction, so the
- * deletion leaves a mark in its own transaction, and the nodes remove the jobs page by page. Any node does it, and the
- * mark stays until the last job is removed.
+ * Jobs of `_replicator` databases and rules that were deleted. The deletion writes a mark and queues a removal, in its
+ * own transaction; from then on no node starts such a job, and nodes that run one halt it. The jobs themselves are
+ * removed in the background, page by page, and the mark with the last of them.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
-import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import {
+  getRemoval,
+  type KeyValueStore,
+  keyAfter,
+  type ReadTransaction,
+  type RemovedPage,
+  removeInBackground,
+  type Subspace,
+  type Transaction,
+} from "../../kv/index.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
+import { isOfRemovedDatabase } from "../jobs/removed-marks.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 
-/** Jobs removed in one transaction. */
-const PAGE_ROWS_MAX = 50;
-/** Databases looked at in one. */
+/** Jobs removed in one transaction. Each has some twenty keys, and its runs. */
+const PAGE_ROWS_MAX = 25;
+/** Marks read in one transaction. */
 const MARKS_MAX = 100;
 
 export interface RemovedDatabasesParts extends RemoveJobParts {
@@ -21,62 +31,93 @@ export interface RemovedDatabasesParts extends RemoveJobParts {
   readonly subspace: Subspace;
 }
 
+/** Ends the runs of all jobs whose ids begin with the prefix, without another write. */
+export type HaltJobs = (idPrefix: string) => void;
+
 export class RemovedDatabases {
   readonly name = "replicator.removed-databases";
   readonly #parts: RemovedDatabasesParts;
   readonly #keys: ReplicatorKeys;
+  #haltJobs: HaltJobs = () => {};
 
   constructor(parts: RemovedDatabasesParts) {
     this.#parts = parts;
     this.#keys = new ReplicatorKeys(parts.subspace);
   }
 
+  /** Sets what ends the runs on this node; for a node that runs jobs. */
+  set haltJobs(haltJobs: HaltJobs) {
+    this.#haltJobs = haltJobs;
+  }
+
   /** In the transaction that deletes the database, or the rule, whose uuid the ids of its jobs begin with. */
   mark(tx: Transaction, databaseUuid: string): void {
     tx.set(this.#keys.removedDatabase(databaseUuid), utf8Encode("1"));
     tx.add(this.#keys.databasesRemoved(), 1n);
+    this.#queue(tx, databaseUuid);
+    tx.afterCommit(() => this.#haltJobs(persistentJobId(databaseUuid, "")));
   }
 
-  /** Removes the jobs of marked databases until aborted. */
+  /** Whether the job's database or rule is gone, so that the job must not run. */
+  has(tx: ReadTransaction, jobId: string): Promise<boolean> {
+    return isOfRemovedDatabase(tx, this.#keys, jobId);
+  }
+
+  /** Halts the jobs of databases that other nodes delete, until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
+    let known: ReadonlySet<string> = new Set();
     while (!signal.aborted) {
       const { uuids, watch } = await kv.transact(async (tx) => {
         const page = await tx.snapshot.getRangePage(this.#keys.removedDatabases(), {
           limit: MARKS_MAX,
         });
-        return {
-          uuids: page.entries.map(({ key }) => this.#keys.removedDatabaseUuid(key)),
-          watch: tx.watch(this.#keys.databasesRemoved()),
-        };
+        const marked = page.entries.map(({ key }) => this.#keys.removedDatabaseUuid(key));
+        // Marks of older versions have no removal.
+        for (const uuid of marked) {
+          const removal = await getRemoval(tx.snapshot, this.#markRange(uuid));
+          if (removal === undefined) this.#queue(tx, uuid);
+        }
+        return { uuids: marked, watch: tx.watch(this.#keys.databasesRemoved()) };
       });
       try {
-        for (const uuid of uuids) await this.#removeJobs(uuid, signal);
-        if (uuids.length === 0) await watch.fired(signal);
+        for (const uuid of uuids) {
+          if (!known.has(uuid)) this.#haltJobs(persistentJobId(uuid, ""));
+        }
+        known = new Set(uuids);
+        await watch.fired(signal);
       } finally {
         watch.cancel();
       }
     }
   }
 
-  async #removeJobs(uuid: string, signal: AbortSignal): Promise<void> {
-    const { kv, runtime } = this.#parts;
-    let removedCount = 0;
-    for (let isDone = false; !isDone; ) {
-      signal.throwIfAborted();
-      const found = await kv.transact(
-        async (tx) => {
-          const jobs = await this.#page(tx, uuid);
-          for (const job of jobs) await removeJob(this.#parts, tx, job);
-          if (jobs.length === 0) tx.clear(this.#keys.removedDatabase(uuid));
-          return jobs.length;
-        },
-        { whenUnknown: "retry" },
-      );
-      removedCount += found;
-      isDone = found === 0;
+  /** Removes the next jobs of a deleted database, in a page of its removal. */
+  async removePage(
+    tx: Transaction,
+    { subject: uuid, keyCount }: { readonly subject: string; readonly keyCount: number },
+  ): Promise<RemovedPage> {
+    const jobs = await this.#page(tx, uuid);
+    for (const job of jobs) await removeJob(this.#parts, tx, job);
+    const isLast = jobs.length === 0;
+    if (isLast) {
+      tx.clear(this.#keys.removedDatabase(uuid));
+      const { trace } = this.#parts.runtime;
+      const fields = { uuid, removedCount: keyCount };
+      tx.afterCommit(() => trace.event("replication.database-removed", fields));
     }
-    runtime.trace.event("replication.database-removed", { uuid, removedCount });
+    return { keyCount: jobs.length, byteCount: 0, isLast };
+  }
+
+  #queue(tx: Transaction, uuid: string): void {
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    const origin = { kind: "replication-jobs", subject: uuid, nowMs } as const;
+    removeInBackground(tx, this.#markRange(uuid), origin);
+  }
+
+  #markRange(uuid: string) {
+    const begin = this.#keys.removedDatabase(uuid);
+    return { begin, end: keyAfter(begin) };
   }
 
   async #page(tx: ReadTransaction, uuid: string): Promise<readonly Job[]> {

@@ -126,6 +126,28 @@ export class FailureLists {
         `more than ${this.#countMax} revisions did not arrive; the last one: ${error}: ${reason.slice(0, REASON_LENGTH_MAX)}`,
       );
     }
+    await this.#writeCounts(tx, baseId, counts, wasEmpty);
+  }
+
+  /** Removes the first failures of a list; returns whether the list is empty. */
+  async removePage(tx: Transaction, baseId: string, limit: number): Promise<boolean> {
+    const counts = new Counts(await this.counts(tx, baseId));
+    const wasEmpty = counts.total === 0;
+    const page = await tx.getRangePage(this.#keys.failures(baseId), { limit });
+    for (const { key, value } of page.entries) {
+      tx.clear(key);
+      counts.add(kindOf(decodeFailure(value)), -1);
+    }
+    await this.#writeCounts(tx, baseId, counts, wasEmpty);
+    return page.stoppedBy === "exhausted";
+  }
+
+  async #writeCounts(
+    tx: Transaction,
+    baseId: string,
+    counts: Counts,
+    wasEmpty: boolean,
+  ): Promise<void> {
     for (const { count, ...kind } of counts.changed()) {
       const key = this.#keys.failureCount(baseId, kind);
       if (count === 0) tx.clear(key);

@@ -16,27 +16,35 @@ import {
   unpackTuple,
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import type { JobIndex } from "./job-index.ts";
 
 /** Marks looked at in one transaction. */
 const PAGE_ROWS_MAX = 50;
+
+/** Failures removed in one transaction. */
+const FAILURES_PAGE_ROWS = 500;
+
+/** The lists of failures, as far as they are removed here. */
+export interface RemovableFailures {
+  /** Removes the first failures of a list; returns whether the list is empty. */
+  removePage(tx: Transaction, baseId: string, limit: number): Promise<boolean>;
+}
 
 export class AbandonedReplications {
   readonly #runtime: Pick<Runtime, "clock">;
   readonly #kv: KeyValueStore;
   readonly #keys: ReplicatorKeys;
-  readonly #index: JobIndex;
+  readonly #failures: RemovableFailures;
 
   constructor(
     runtime: Pick<Runtime, "clock">,
     kv: KeyValueStore,
     subspace: Subspace,
-    index: JobIndex,
+    failures: RemovableFailures,
   ) {
     this.#runtime = runtime;
     this.#kv = kv;
     this.#keys = new ReplicatorKeys(subspace);
-    this.#index = index;
+    this.#failures = failures;
   }
 
   /** Looks at every mark once; forgets what was abandoned for so long. */
@@ -44,43 +52,51 @@ export class AbandonedReplications {
     let { begin } = this.#keys.abandoned();
     const { end } = this.#keys.abandoned();
     for (let isDone = false; !isDone; ) {
-      const page = await this.#kv.transact(
+      const { next } = await this.#kv.transact(
         async (tx) => {
           const marks = await tx.getRangePage({ begin, end }, { limit: PAGE_ROWS_MAX });
           for (const { key, value } of marks.entries) {
-            await this.#look(tx, this.#keys.abandonedBaseId(key), value, ageSecMax);
+            const left = await this.#look(tx, this.#keys.abandonedBaseId(key), value, ageSecMax);
+            if (left === "more") return { next: key };
           }
-          return marks;
+          const last = marks.entries.at(-1);
+          const isLast = last === undefined || marks.stoppedBy === "exhausted";
+          return { next: isLast ? undefined : keyAfter(last.key) };
         },
         { whenUnknown: "retry" },
       );
-      const last = page.entries.at(-1);
-      isDone = last === undefined || page.stoppedBy === "exhausted";
-      if (last !== undefined) begin = keyAfter(last.key);
+      isDone = next === undefined;
+      begin = next ?? begin;
     }
   }
 
-  async #look(tx: Transaction, baseId: string, mark: Uint8Array, ageSecMax: number): Promise<void> {
+  /** Returns "more" if a part of the list is left for another transaction. */
+  async #look(
+    tx: Transaction,
+    baseId: string,
+    mark: Uint8Array,
+    ageSecMax: number,
+  ): Promise<"done" | "more"> {
     const keys = this.#keys;
     const owners = await tx.getRangePage(keys.replicationIdsOf(baseId), { limit: 1 });
     if (owners.entries.length > 0 || !(await this.#hasAnything(tx, baseId))) {
       tx.clear(keys.abandonedMark(baseId));
-      return;
+      return "done";
     }
     const nowMs = this.#runtime.clock.nowMs();
     const sinceMs = decodeMark(mark);
     if (sinceMs === undefined) {
       tx.set(keys.abandonedMark(baseId), encodeMark(nowMs));
-      return;
+      return "done";
     }
-    if (nowMs - sinceMs < ageSecMax * 1000) return;
-    tx.clearRange(keys.failures(baseId));
-    tx.clearRange(keys.failureCounts(baseId));
-    await this.#index.leftBehind(tx, baseId, false);
+    if (nowMs - sinceMs < ageSecMax * 1000) return "done";
     tx.clear(keys.failureRetry(baseId));
     tx.clear(keys.failuresKept(baseId));
     tx.clear(keys.ownCheckpoint(baseId));
+    const isEmpty = await this.#failures.removePage(tx, baseId, FAILURES_PAGE_ROWS);
+    if (!isEmpty) return "more";
     tx.clear(keys.abandonedMark(baseId));
+    return "done";
   }
 
   async #hasAnything(tx: Transaction, baseId: string): Promise<boolean> {

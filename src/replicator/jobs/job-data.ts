@@ -364,3 +364,9 @@ export function withEvents(
 export function persistentJobId(databaseUuid: string, documentId: string): string {
   return `${databaseUuid}|${documentId}`;
 }
+
+/** Returns the uuid of the database or rule in the id of a persistent job. */
+export function databaseUuidOf(jobId: string): string | undefined {
+  const length = jobId.indexOf("|");
+  return length < 0 ? undefined : jobId.slice(0, length);
+}

@@ -38,7 +38,7 @@ const FOLDED_EVENTS_MAX = 1000;
 /** Events that a reader takes into memory, some ten megabytes: nodes fold before there are so many, unless they all wrote at once. */
 const TAIL_EVENTS_MAX = 5000;
 /** Rows of an older index that are removed in one transaction. */
-const REMOVED_ROWS_MAX = 2000;
+const REMOVED_ROWS_MAX = 1000;
 
 /** What one page of a comparison did; `lastId`: where the next one begins, undefined behind the last. */
 export interface RepairedPage {

@@ -5,6 +5,7 @@
 import { assert } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
+  CLEARED_KEYS_MAX,
   keyAfter,
   packTuple,
   type ReadTransaction,
@@ -132,9 +133,14 @@ export class ParkedJobs {
     });
   }
 
-  /** Forgets which jobs have parked lately: all are about to be compared. */
-  forgetNew(tx: Transaction, source: string): void {
-    tx.clearRange(this.#keys.newlyParkedOf(source));
+  /** Forgets a page of the jobs that have parked lately, as all are about to be compared; returns whether there are more. */
+  async forgetNew(tx: Transaction, source: string): Promise<boolean> {
+    const { begin, end } = this.#keys.newlyParkedOf(source);
+    const limit = CLEARED_KEYS_MAX;
+    const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
+    const last = entries.at(-1);
+    if (last !== undefined) tx.clearRange({ begin, end: keyAfter(last.key) });
+    return entries.length === limit;
   }
 
   /** Fires after the next commit that parks a job of the source. */

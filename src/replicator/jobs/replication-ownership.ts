@@ -12,6 +12,7 @@ import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
 import { REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
 import { decodeJob } from "./job-data-record.ts";
+import { isOfRemovedDatabase } from "./removed-marks.ts";
 
 /** `duplicate`: another job runs it, or is about to. */
 export type Claim =
@@ -65,13 +66,14 @@ export class ReplicationOwnership {
     tx.set(this.#keys.replicationJob(replicationId, ownerKey(job), job.jobId), EMPTY_BYTES);
   }
 
-  /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes or ended gives way. */
+  /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes, has ended or belongs to a deleted database gives way. */
   async claim(tx: Transaction, replicationId: string, job: ReplicatingJob): Promise<Claim> {
     const { jobId } = job;
     const owner = await this.#ownerOf(tx, replicationId);
     if (owner !== undefined && owner !== jobId) {
       const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
-      if (other !== undefined && isAliveAndWell(other)) {
+      const isGone = await isOfRemovedDatabase(tx, this.#keys, owner);
+      if (other !== undefined && !isGone && isAliveAndWell(other)) {
         const otherIsPersistent = decodeJob(other).document !== undefined;
         return { kind: "duplicate", otherJobId: owner, otherIsPersistent };
       }

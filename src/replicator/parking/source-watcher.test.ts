@@ -40,7 +40,7 @@ async function sweep(changedCounts: readonly number[]): Promise<number[]> {
     runtime: { ...system, clock },
     kv: STORE,
     parked: {
-      forgetNew: () => {},
+      forgetNew: async () => false,
       page: async (_tx: object, _source: string, { after }: { after?: (typeof jobs)[number] }) => {
         const start = after === undefined ? 0 : jobs.indexOf(after) + 1;
         return jobs.slice(start, start + 100);
@@ -105,7 +105,7 @@ async function follow(
     runtime: { ...system, clock },
     kv: STORE,
     parked: {
-      forgetNew: () => {},
+      forgetNew: async () => false,
       takeNew: () => late.splice(0),
       page: async (_tx: object, _source: string, { database = "a" }) => [
         { jobId: `of ${database}`, database, updateSequence: 1 },

@@ -156,7 +156,9 @@ export class SourceWatcher {
 
   async #compareAll(signal: AbortSignal): Promise<Comparison> {
     const { kv, parked } = this.#parts;
-    await kv.transact(async (tx) => parked.forgetNew(tx, this.#source), { whenUnknown: "retry" });
+    const forgetNew = () =>
+      kv.transact((tx) => parked.forgetNew(tx, this.#source), { whenUnknown: "retry" });
+    while (await forgetNew());
     const all = { jobCount: 0, requestCount: 0, changedCount: 0 };
     let after: ParkedJob | undefined;
     do {

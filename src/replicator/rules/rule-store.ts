@@ -6,6 +6,7 @@ import {
   keyAfter,
   packTuple,
   type ReadTransaction,
+  removeInBackground,
   type Subspace,
   type Transaction,
   unpackTuple,
@@ -74,10 +75,10 @@ export class RuleStore {
     tx.set(this.#keys.rule(name), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
   }
 
-  /** With what is stored of its databases; its jobs stay. */
-  remove(tx: Transaction, name: string, { uuid }: RuleIdentity): void {
+  /** With the rows of its databases, which go in the background; its jobs stay. */
+  remove(tx: Transaction, name: string, { uuid }: RuleIdentity, nowMs: number): void {
     tx.clear(this.#keys.rule(name));
-    tx.clearRange(this.#keys.ruleDatabases(uuid));
+    removeInBackground(tx, this.#keys.ruleDatabases(uuid), { kind: "rule", subject: name, nowMs });
   }
 
   /** In the order of their names, behind `after`. */

@@ -183,7 +183,7 @@ export class Rules {
     return kv.transact(async (tx) => {
       const stored = await store.get(tx, name);
       if (stored === undefined) return false;
-      store.remove(tx, name, stored);
+      store.remove(tx, name, stored, runtime.clock.nowMs());
       await jobs.remove(tx, { type: RULE_TYPE, id: name });
       await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), undefined);
       removedDatabases.mark(tx, stored.uuid);

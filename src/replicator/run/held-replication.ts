@@ -4,8 +4,15 @@
  */
 import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";
-import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
+import {
+  type HeldJob,
+  type Job,
+  type JobData,
+  JobHaltedError,
+  type Jobs,
+} from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
+import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import {
   clearDocumentState,
   removeReplicationDocument,
@@ -75,6 +82,7 @@ export interface HeldReplicationParts {
   readonly backlogs: Backlogs;
   readonly runs: JobRuns;
   readonly parked: ParkedJobs;
+  readonly removedDatabases: Pick<RemovedDatabases, "has">;
   readonly config: ReplicatorConfig;
 }
 
@@ -138,13 +146,19 @@ export class HeldReplication {
     return this.parts.kv.read((tx) => this.verify(tx));
   }
 
-  /** What an operator wants of this run. Called once, before it begins. */
+  /**
+   * What an operator wants of this run. Called once, before it begins. Throws a JobHaltedError if the job's database has
+   * been deleted: the removal of its jobs takes this one, too.
+   */
   async readControl(): Promise<JobControl> {
-    const { kv, controls, backlogs } = this.parts;
+    const { kv, controls, backlogs, removedDatabases } = this.parts;
     const { id } = this.held;
-    [this.#control, this.#storedBacklog] = await kv.read((tx) =>
-      Promise.all([controls.get(tx, id), backlogs.get(tx, id)]),
+    const [control, backlogRow, isGone] = await kv.read((tx) =>
+      Promise.all([controls.get(tx, id), backlogs.get(tx, id), removedDatabases.has(tx, id)]),
     );
+    if (isGone) throw new JobHaltedError(this.held);
+    this.#control = control;
+    this.#storedBacklog = backlogRow;
     // The source was asked after the last run.
     const backlog = this.#storedBacklog;
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {

@@ -1,6 +1,6 @@
 /** The jobs that a node runs: starts them, asks them to stop, and waits for them. */
 import { type Clock, Notifier, type Runtime, type Trace } from "../../base/index.ts";
-import { type HeldJob, type Job, RunMeter } from "../../jobs/index.ts";
+import { type HeldJob, type Job, JobHaltedError, RunMeter } from "../../jobs/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { WEIGHT } from "../request/replication-options.ts";
 import type { ReplicationJob } from "../run/replication-job.ts";
@@ -99,6 +99,15 @@ export class RunningJobs {
     for (const run of runs) {
       run.isStopping = true;
       run.stop.abort(new StopRequest());
+    }
+  }
+
+  /** Ends those of a deleted database or rule, without another write. */
+  halt(idPrefix: string): void {
+    for (const [held, run] of this.#runs) {
+      if (!held.id.startsWith(idPrefix)) continue;
+      run.isStopping = true;
+      run.stop.abort(new JobHaltedError(held));
     }
   }
 

@@ -144,6 +144,11 @@ export class Scheduler {
     this.#settingsChanged.notify();
   }
 
+  /** Ends the runs of jobs whose database or rule was deleted. */
+  haltJobs(idPrefix: string): void {
+    this.#running.halt(idPrefix);
+  }
+
   async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
     const { trace } = this.#runtime;
     this.#member = id;

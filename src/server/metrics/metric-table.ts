@@ -163,6 +163,18 @@ export const COUNTERS: readonly CounterRow[] = [
   ),
   tandem("store.retries", "number of transactions that were tried again", "kv.retry"),
   tandem(
+    "store.removed_keys",
+    "number of keys that were removed in the background; of a deleted _replicator database, jobs",
+    "kv.page-removed",
+    ({ keyCount }) => keyCount,
+  ),
+  tandem(
+    "store.removed_bytes",
+    "number of bytes that were removed in the background",
+    "kv.page-removed",
+    ({ byteCount }) => byteCount,
+  ),
+  tandem(
     "services.failures",
     "number of failures of a part of the server that was started again",
     "service.failed",

@@ -7,7 +7,7 @@ import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from "pr
 import type { NodeMetrics, Statistic, StatisticsTree } from "../../api/index.ts";
 import type { Clock, EventName, Events, Trace } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore } from "../../kv/index.ts";
+import { type KeyValueStore, listRemovals } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE, type Replicator } from "../../replicator/index.ts";
 import {
   COUNTED_METHODS,
@@ -23,6 +23,7 @@ import { RunTally } from "./run-tally.ts";
 const REQUEST_TIME = "couchdb_request_time_seconds";
 /** The least of `nodejs_eventloop_lag_…`: times between two ticks. Each tick wakes the process, also one that has nothing to do. */
 const EVENT_LOOP_TICK_MS = 100;
+const REMOVALS_COUNTED_MAX = 1_000;
 
 /** What was counted since the last report: numbers of rows of the table, values of their labels ("" without), amounts. */
 export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
@@ -236,6 +237,7 @@ export class Metrics implements NodeMetrics {
     const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
     const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
     const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
+    const removals = await kv.read((tx) => listRemovals(tx.snapshot, REMOVALS_COUNTED_MAX));
     return [
       ...jobGauges(figures),
       {
@@ -248,6 +250,11 @@ export class Metrics implements NodeMetrics {
         ["tandem", "groups", "longest_wait_seconds"],
         "how long the job that is due longest has waited for a slot",
         waitSec,
+      ),
+      plainGauge(
+        ["tandem", "store", "removals"],
+        `removals that are in progress or waiting, at most ${REMOVALS_COUNTED_MAX}`,
+        removals.length,
       ),
       plainGauge(["tandem", "nodes", "alive"], "nodes that run jobs", workers.length),
       plainGauge(

@@ -52,9 +52,9 @@ export async function runReplicatingNode(
   });
   fences.watchEndpoints(composed.endpoints);
   endpointsOver?.(composed.endpoints);
-  const { jobs, budgets, removedDatabases, outages, scheduler } = composed;
+  const { jobs, budgets, removedDatabases, remover, outages, scheduler } = composed;
   const monitors = JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type));
-  const services = [...monitors, budgets, removedDatabases, outages, scheduler];
+  const services = [...monitors, budgets, removedDatabases, remover, outages, scheduler];
   await Promise.race([supervise(runtime, services, signal), node.crashed]);
 }
 

@@ -1,0 +1,174 @@
+/**
+ * Whatever can be large is removed in the background. The store in memory refuses to clear more than a page of keys in
+ * one transaction, so each of these fails if its removal is not split.
+ */
+import { expect, onTestFinished, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
+import { CLEARED_KEYS_MAX, type KeyRange, listRemovals } from "../../src/kv/index.ts";
+import { encodeMark } from "../../src/replicator/jobs/abandoned-replications.ts";
+import { persistentJobId } from "../../src/replicator/jobs/job-data.ts";
+import { ReplicatorKeys } from "../../src/replicator/replicator-keys.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
+import { ADMIN, type Node, openNode } from "../support/open-node.ts";
+
+const COUNT = CLEARED_KEYS_MAX + 200;
+const DESIGN = JSON.stringify({
+  language: "query",
+  views: { n: { map: { fields: { n: "asc" } }, reduce: "_count", options: { def: {} } } },
+});
+
+async function open(options: Parameters<typeof openNode>[0] = {}): Promise<Node> {
+  const node = await openNode(options);
+  onTestFinished(() => node.stop());
+  return node;
+}
+
+const signal = new AbortController().signal;
+
+function keyCount({ kv }: Node, range: KeyRange): Promise<number> {
+  return kv.read(async (tx) => (await tx.getRangePage(range)).entries.length);
+}
+
+async function fill(node: Node, name: string, count: number): Promise<void> {
+  const edits = Array.from({ length: count }, (_, n) => ({
+    mode: "interactive" as const,
+    id: `d${n}`,
+    parent: undefined,
+    deleted: false,
+    body: Utf8Text.of(JSON.stringify({ n })),
+    attachments: [],
+  }));
+  await node.kv.transact(async (tx) => {
+    const database = await node.databases.open(tx, name);
+    await database.writeMany(tx, edits, ADMIN);
+  });
+}
+
+test("a deleted database frees its name at once, and its successor sees and loses nothing", async () => {
+  const node = await open();
+  await node.createDatabase("films");
+  await fill(node, "films", COUNT);
+  const old = await node.kv.read((tx) => node.databases.open(tx, "films"));
+  await node.kv.transact((tx) => node.databases.remove(tx, "films"));
+  await node.createDatabase("films");
+  expect(await node.content("films")).toEqual({});
+  await node.put("films", "d7", "{}");
+  const content = await node.content("films");
+  expect(await keyCount(node, old.keys.everything())).toBeGreaterThan(COUNT);
+  await node.remover.once(signal);
+  expect(await keyCount(node, old.keys.everything())).toBe(0);
+  expect(await node.content("films")).toEqual(content);
+  expect(await node.kv.read((tx) => listRemovals(tx, 1))).toEqual([]);
+});
+
+test("an index that a design document no longer defines is removed, and the next one is whole", async () => {
+  const node = await open();
+  await node.createDatabase("films");
+  await node.put("films", "_design/n", DESIGN);
+  await fill(node, "films", COUNT);
+  const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
+  const range = database.indexSubspace.range();
+  const before = await keyCount(node, range);
+  await node.put("films", "_design/n", "{}");
+  await node.put("films", "_design/n", DESIGN);
+  await node.put("films", "d0", '{"n":-1}');
+  await node.remover.once(signal);
+  expect(before).toBeGreaterThan(2 * COUNT);
+  expect(await keyCount(node, range)).toBeLessThan(10);
+  const entries = await node.kv.read(async (tx) => {
+    const [index] = await node.indexes.list(tx, database);
+    const options = { after: undefined, descending: false, limit: 10 };
+    return (
+      index && node.indexes.entries(tx, database, index, { ...options, range: index.range([]) })
+    );
+  });
+  expect(entries?.entries.map(({ id }) => id)).toEqual(["d0"]);
+});
+
+test("a removed rule leaves no row of its databases", async () => {
+  const node = await open();
+  const uuid = "0123456789abcdef0123456789abcdef";
+  await node.kv.transact(async (tx) => {
+    for (let n = 0; n < COUNT; n++) {
+      const row = { database: `d${n}`, generation: 1, securityDigest: undefined };
+      node.ruleStore.setDatabase(tx, { uuid }, row);
+    }
+  });
+  await node.kv.transact(async (tx) => node.ruleStore.remove(tx, "r", { uuid, generation: 1 }, 0));
+  await node.remover.once(signal);
+  const keys = new ReplicatorKeys(SUBSPACES.replicator);
+  expect(await keyCount(node, keys.ruleDatabases(uuid))).toBe(0);
+});
+
+test("the list of failures of an abandoned replication is forgotten page by page, with its counts", async () => {
+  const node = await open({ config: { abandonedSecMax: 0 } });
+  const baseId = "b".repeat(32);
+  const keys = new ReplicatorKeys(SUBSPACES.replicator);
+  const revision = "1-0123456789abcdef0123456789abcdef";
+  const failed = Array.from({ length: COUNT }, (_, n) => {
+    const failure = { phase: "write", status: 403, error: "forbidden", reason: "no" } as const;
+    return { id: `d${n}`, revision, ...failure };
+  });
+  await node.kv.transact(async (tx) => {
+    await node.failureLists.change(tx, baseId, { failed, arrived: [], nowMs: 1000 });
+    node.failureLists.keep(tx, baseId);
+    tx.set(keys.abandonedMark(baseId), encodeMark());
+  });
+  await node.cleanUp.once();
+  await node.cleanUp.once();
+  expect(await keyCount(node, keys.failures(baseId))).toBe(0);
+  expect(await keyCount(node, keys.failureCounts(baseId))).toBe(0);
+  expect(await keyCount(node, keys.abandoned())).toBe(0);
+});
+
+test("purges above a lower limit are forgotten over several purges, and not shown before", async () => {
+  const node = await open();
+  await node.createDatabase("films");
+  const purge = (count: number) =>
+    node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "films");
+      const purges = Array.from({ length: count }, (_, n) => ({ id: `d${n}`, revisions: ["1-a"] }));
+      return database.purge(tx, purges, ADMIN);
+    });
+  const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
+  await node.kv.transact((tx) => database.setPurgedInfosLimit(tx, 10_000));
+  for (let round = 0; round < 3; round++) await purge(800);
+  await node.kv.transact((tx) => database.setPurgedInfosLimit(tx, 2));
+  for (const left of [1_401, 402, 2]) {
+    await purge(1);
+    expect(await node.kv.read((tx) => database.purgedInfos(tx))).toHaveLength(2);
+    expect(await keyCount(node, database.keys.purges())).toBe(left);
+  }
+});
+
+test("no job of a deleted _replicator database starts or goes on, even if nothing removes them yet", async () => {
+  const node = await open({ config: { jobsMax: 5 } });
+  node.start({ removes: false });
+  await node.createDatabase("a");
+  await node.createDatabase("x/_replicator");
+  const job = (n: number) =>
+    JSON.stringify({ source: "a", target: `t${n}`, create_target: true, continuous: true });
+  for (let n = 0; n < 20; n++) await node.put("x/_replicator", `job-${n}`, job(n));
+  const { uuid } = await node.kv.read((tx) => node.databases.open(tx, "x/_replicator"));
+  const isOld = ({ jobId }: Readonly<Record<string, unknown>>): boolean =>
+    String(jobId).startsWith(persistentJobId(uuid, ""));
+  await node.event("replication.started", isOld);
+  await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
+  const eventCount = node.events.length;
+  await node.createDatabase("x/_replicator");
+  // The same replication as one of the deleted database, whose job still has it.
+  await node.put("x/_replicator", "job-0", job(0));
+  await node.event("replication.started", ({ jobId }) => !isOld({ jobId }));
+  await node.put("a", "later", "{}");
+  await node.onceContent("t0", (ids) => ids.includes("later"));
+  const later = node.events.slice(eventCount).filter(({ fields }) => isOld(fields));
+  expect(later.filter(({ name }) => name === "replication.halted")).not.toEqual([]);
+  for (const name of ["replication.started", "replication.copied", "replication.ended"]) {
+    expect(later.filter((event) => event.name === name)).toEqual([]);
+  }
+  await node.remover.once(signal);
+  const left: string[] = [];
+  for await (const { jobId } of node.replicator.entries()) left.push(jobId);
+  expect(left).toHaveLength(1);
+  expect(isOld({ jobId: left[0] })).toBe(false);
+});
