@@ -26,6 +26,7 @@ export {
   runTogether,
   Semaphore,
 } from "./concurrency.ts";
+export { escapeControls } from "./control-characters.ts";
 export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { parseBeginning } from "./json-beginning.ts";

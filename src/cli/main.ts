@@ -13,6 +13,7 @@ import { endWhenUnread } from "./closed-outputs.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addConfigCommands } from "./config.ts";
 import { addEndpointsCommand } from "./endpoints.ts";
+import { escapeOutputs } from "./escaped-outputs.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { addMoveCommand } from "./move.ts";
 import { addNodesCommand } from "./nodes.ts";
@@ -47,6 +48,8 @@ const DATABASES = [
   "with --all: names that match one of these, such as 'user-*' (default '*')",
 ] as const;
 const EXCEPT = ["--except <pattern...>", "with --all: but not those that match these"] as const;
+
+escapeOutputs();
 
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")

@@ -12,6 +12,9 @@ const COLUMNS_DEFAULT = 80;
 const DRAW_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 2000;
 
+/** In bytes: outputs escape the control characters of texts. */
+const CLEAR_LINE = Buffer.from("\r\u001b[2K");
+
 /** The text after the documents, where it is known. */
 export interface ProgressFigures {
   /** Bytes that went over the wire, both ways. */
@@ -51,17 +54,22 @@ export class Progress {
     }
     this.#shownAtMs = nowMs;
     const text = this.#output.isTTY
-      ? `\r\u001b[2K${this.#bar(done, total, more)}`
+      ? this.#bar(done, total, more)
       : `${this.#figures(done, total, more)}\n`;
     // Where nothing happens, a log needs no further line.
-    if (text !== this.#shown) this.#output.write(text);
+    if (text !== this.#shown) this.#write(text);
     this.#shown = text;
   }
 
   /** The last line, which stays. */
   end(done: number, total: number | undefined, more: ProgressFigures = {}): void {
-    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, total, more)}\n`);
-    else this.#output.write(`${this.#figures(done, total, more)}\n`);
+    const { isTTY } = this.#output;
+    this.#write(`${isTTY ? this.#bar(done, total, more) : this.#figures(done, total, more)}\n`);
+  }
+
+  #write(text: string): void {
+    if (this.#output.isTTY) this.#output.write(CLEAR_LINE);
+    this.#output.write(text);
   }
 
   /** Ends before the last column: a line that is wrapped cannot be drawn again. */

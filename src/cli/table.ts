@@ -1,6 +1,6 @@
 /** Names and errors come from others: without what would steer the terminal (C0, C1 and bidirectional controls). */
 export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+  return text.replace(/[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
 }
 
 /** Lines of a text from others: as `printable`, but for what ends them. */

@@ -52,6 +52,31 @@ test("words of a server do not steer the terminal", async () => {
   expect((await tandem("config get log file")).output).toBe("/tmp\ufffd[2J\n");
 });
 
+test("neither do they in JSON, whose meaning stays", async () => {
+  const job = { id: "a\u009b2J\u001b[2J\u202e", state: "running" };
+  answer = {
+    body: JSON.stringify({ total_rows: 1, offset: 0, jobs: [job], bookmark: "\u009b31m" }),
+  };
+  const { code, output } = await tandem("jobs list --json");
+  expect(code).toBe(0);
+  expect(output).toMatch(/^[\x20-\x7e]+\n$/);
+  expect(JSON.parse(output)).toMatchObject({ jobs: [job], bookmark: "\u009b31m" });
+});
+
+test.each(["secrets status", "jobs show a", "nodes list", "budgets list", "endpoints"])(
+  "whatever they are, `%s` prints none of them",
+  async (command) => {
+    const evil = "\u001b[2J\u009b31m\u202e\r";
+    const keys = { key: evil, keys: [evil], newest: evil, sealed_with: evil };
+    const state = { rotation: { state: evil, error: evil }, nodes: [{ name: evil, keys: [evil] }] };
+    answer = { body: JSON.stringify({ ...keys, ...state, error: evil, reason: evil, id: evil }) };
+    const { output, errors } = await tandem(command);
+    for (const char of evil) {
+      if (/[^ -~]/.test(char)) expect(output + errors).not.toContain(char);
+    }
+  },
+);
+
 test.each<[string, Answer, string]>([
   ["a page", { type: "text/html", body: "<p>" }, "answered text/html instead of a feed"],
   ["an object", { body: "{}" }, "answered application/json instead of a feed"],

@@ -55,21 +55,32 @@ export function formsOf(address: string): readonly string[] {
   const groups = groupsOf(bare);
   // What is sent to no address stays on this machine.
   if (groups.every((group) => group === 0)) return [bare, "::1", "127.0.0.1"];
-  const embedded = embeddedAddress(groups);
-  return embedded === undefined ? [bare] : [bare, ...formsOf(embedded)];
+  return [bare, ...embeddedAddresses(groups).flatMap(formsOf)];
 }
 
-/** The IPv4 address for which an IPv6 address stands: mapped, compatible, behind NAT64 (RFC 6052), or behind 6to4 (RFC 3056). */
-function embeddedAddress(groups: readonly number[]): string | undefined {
-  const [first = 0, second = 0, third = 0] = groups;
-  if (first === 0x2002) return dotted(second, third);
-  const isNat64 = first === 0x64 && second === 0xff9b && third <= 1;
-  const isNext = groups.slice(0, 5).every((group) => group === 0);
-  const [sixth, seventh = 0, eighth = 0] = groups.slice(5);
-  const isMapped = isNext && sixth === 0xffff;
-  const isCompatible = isNext && sixth === 0 && seventh !== 0;
-  return isNat64 || isMapped || isCompatible ? dotted(seventh, eighth) : undefined;
+/**
+ * The IPv4 addresses for which an IPv6 address may stand: mapped, compatible, translated (RFC 2765), behind NAT64 (RFC 6052, RFC 8215), 6to4
+ * (RFC 3056), ISATAP (RFC 5214) or Teredo (RFC 4380).
+ */
+function embeddedAddresses(groups: readonly number[]): readonly string[] {
+  const [first, second, third, fourth, fifth, sixth, seventh, eighth] = groups as Groups;
+  const last = dotted(seventh, eighth);
+  if (first === 0x2002) return [dotted(second, third)];
+  if (first === 0x2001 && second === 0) return [dotted(seventh ^ 0xffff, eighth ^ 0xffff)];
+  if (first === 0x64 && second === 0xff9b && third <= 1) {
+    // In a prefix of 48 bits, the address is around the ninth byte.
+    const around = ((fifth & 255) << 8) | (sixth >> 8);
+    return third === 0 ? [last] : [last, dotted(fourth, around)];
+  }
+  if ((fifth & 0xfdff) === 0 && sixth === 0x5efe) return [last];
+  const isLow = [first, second, third, fourth].every((group) => group === 0);
+  const isMapped = fifth === 0 && sixth === 0xffff;
+  const isCompatible = fifth === 0 && sixth === 0 && seventh !== 0;
+  const isTranslated = fifth === 0xffff && sixth === 0;
+  return isLow && (isMapped || isCompatible || isTranslated) ? [last] : [];
 }
+
+type Groups = [number, number, number, number, number, number, number, number];
 
 function dotted(high: number, low: number): string {
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");

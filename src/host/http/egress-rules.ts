@@ -40,13 +40,20 @@ export const EGRESS_RULE_FORMS =
   "names (example.com, *.example.com), addresses and ranges (10.0.0.1, 10.0.0.0/8, fd00::/8) or *, with or without a port " +
   "(example.com:443, 10.0.0.0/8:5984, [::1]:5984, *:6984)";
 
-/** Link-local networks, where clouds keep the credentials of their machines, and the other places where they do. */
+/** Link-local networks and the other addresses at which clouds serve the credentials of their machines. */
 const DEFAULT_DENY: readonly EgressRule[] = [
   "169.254.0.0/16",
   "fe80::/10",
   "fd00:ec2::254",
+  "fd00:ec2::23",
+  "fd20:ce::254",
+  "fd00:c1::a9fe:a9fe",
+  "fd00:42::42",
   "100.100.100.200",
+  "168.63.129.16",
+  "192.0.0.192",
   "metadata.google.internal",
+  "metadata.goog",
 ].flatMap((text) => parseEgressRule(text) ?? []);
 
 /** Undefined for a text that is no rule. */

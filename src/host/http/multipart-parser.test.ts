@@ -39,6 +39,20 @@ test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
   },
 );
 
+test.each(["", "x".repeat(201), "x".repeat(253), "x".repeat(500), "\u00e9".repeat(101)])(
+  "a boundary that is empty or too long is an error of the sender: %j",
+  async (boundary) => {
+    const parts = parseMultipart(pieces(TEXT), boundary)[Symbol.asyncIterator]();
+    await expect(parts.next()).rejects.toMatchObject({ status: 400, error: "bad_request" });
+  },
+);
+
+test("a boundary of 200 bytes is accepted", async () => {
+  const boundary = "x".repeat(200);
+  const parts = parseMultipart(pieces(`--${boundary}\r\n\r\na\r\n--${boundary}--`), boundary);
+  expect((await parts[Symbol.asyncIterator]().next()).done).toBe(false);
+});
+
 async function* endless(start: string, filler: string): AsyncIterable<Uint8Array> {
   yield Buffer.from(start);
   const piece = Buffer.from(filler.repeat(65_536 / filler.length));

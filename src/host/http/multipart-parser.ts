@@ -13,10 +13,18 @@ type Event =
 /** Bytes that may come in a row and belong to no part's body: headers, and what stands around the parts. No server sends a thousandth of them. */
 const AROUND_BYTES_MAX = 16 * 1024 * 1024;
 
+/** RFC 2046 allows 70. Dicer searches for at most 256 bytes, four of which precede the boundary. */
+const BOUNDARY_BYTES_MAX = 200;
+
 export async function* parseMultipart(
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
 ): AsyncIterable<MultipartPart> {
+  const boundaryBytes = Buffer.byteLength(boundary);
+  if (boundaryBytes === 0 || boundaryBytes > BOUNDARY_BYTES_MAX) {
+    const reason = `The boundary has ${boundaryBytes} bytes; expected 1 to ${BOUNDARY_BYTES_MAX}`;
+    throw new ProtocolError(400, "bad_request", reason);
+  }
   const events: Event[] = [];
   let wake: () => void = () => {};
   const announce = (event: Event): void => {

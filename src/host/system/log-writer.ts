@@ -1,7 +1,7 @@
 /** Writes announced events to standard error: a line each, as JSON or for people. */
 import { type DestinationStream, pino, stdTimeFunctions } from "pino";
 import { prettyFactory } from "pino-pretty";
-import type { EventName, Trace } from "../../base/index.ts";
+import { type EventName, escapeControls, type Trace } from "../../base/index.ts";
 import { RepeatedLines } from "./repeated-lines.ts";
 
 /** Events that tell of trouble; all others are `info`, and those of single requests and of figures `debug`. */
@@ -37,7 +37,7 @@ export function createLogWriter({
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const written = destination ?? pino.destination({ fd: 2, sync: true });
+  const written = escapedStream(destination ?? pino.destination({ fd: 2, sync: true }));
   const isTerminal = destination === undefined && process.stderr.isTTY === true;
   const log = pino(options, format === "pretty" ? prettyStream(written, isTerminal) : written);
   const repeated = new RepeatedLines();
@@ -55,6 +55,16 @@ export function createLogWriter({
       else log.info(fields, name);
     },
   };
+}
+
+/** Colours of pino-pretty. It prints values as JSON, so no value contains one. */
+const COLOUR = new RegExp(`(${String.fromCharCode(0x1b)}\\[\\d+m)`);
+
+/** Values come from others, and logs are read on terminals. */
+function escapedStream(written: DestinationStream): DestinationStream {
+  const escaped = (part: string, index: number): string =>
+    index % 2 === 0 ? escapeControls(part) : part;
+  return { write: (line) => written.write(line.split(COLOUR).map(escaped).join("")) };
 }
 
 /** Without colours where nobody looks at a terminal. */
