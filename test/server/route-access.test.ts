@@ -445,3 +445,108 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
     });
   },
 );
+
+/** Things that take effect later, when nobody asks: by whom they may have been asked for. */
+describe("what takes effect later has the rights of its author", () => {
+  type Allowed = Readonly<Record<"nobody" | keyof typeof PEOPLE, boolean>>;
+  const NOBODY: Allowed = {
+    nobody: false,
+    stranger: false,
+    monitor: false,
+    reader: false,
+    member: false,
+    chief: false,
+    admin: false,
+  };
+  const ADMIN_ALONE: Allowed = { ...NOBODY, admin: true };
+  const ADMIN = basic(PEOPLE.admin);
+  const SECRET = { url: "http://far.example/a", headers: { "x-key": "env:CREDENTIAL_A" } };
+  const GUESS = "http://jan:guess@far.example/a";
+
+  const asAdmin = async (request: string, body?: unknown) =>
+    (await world.ask(request, { headers: ADMIN, ...(body === undefined ? {} : { body }) })).json;
+
+  /** Whether the document has a job, and the job may do what it asks for. */
+  async function mayRun(id: string): Promise<boolean> {
+    const answer = await world.ask(`GET /_scheduler/docs/_replicator/${id}`, { headers: ADMIN });
+    return answer.status === 200 && !JSON.stringify(answer.json).includes("server admin");
+  }
+
+  /** By what takes effect: who may have asked for it, and whether the one who logs in so may. */
+  const EFFECTS: Readonly<
+    Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>
+  > = {
+    "a job that starts with a secret of the server": [
+      ADMIN_ALONE,
+      async (headers) => {
+        const body = { source: SECRET, target: "copy" };
+        await world.ask("PUT /_replicator/started", { headers, body });
+        return mayRun("started");
+      },
+    ],
+    "a leaf that wins, with a secret of the server": [
+      NOBODY,
+      async (headers, owner) => {
+        const leaf = (letter: string, source: unknown) => {
+          const ids = [letter.repeat(32), "0".repeat(32)];
+          const _revisions = { start: 2, ids };
+          return { _id: "leaf", _rev: `2-${ids[0]}`, _revisions, owner, source, target: "copy" };
+        };
+        const docs = [leaf("a", SECRET), leaf("f", "films")];
+        const body = { new_edits: false, docs };
+        await world.ask("POST /_replicator/_bulk_docs", { headers, body });
+        await asAdmin(`DELETE /_replicator/leaf?rev=2-${"f".repeat(32)}`);
+        return mayRun("leaf");
+      },
+    ],
+    "a rule that follows": [
+      ADMIN_ALONE,
+      async (headers) => {
+        const body = { source: "local", target: "https://b.example/{db}" };
+        await world.ask("PUT /_tandem/rules/later", { headers, body });
+        const { status } = await world.ask("GET /_tandem/rules/later", { headers: ADMIN });
+        return status === 200;
+      },
+    ],
+    "a replacement of a credential": [
+      ADMIN_ALONE,
+      async (headers) => {
+        const body = { source: GUESS, target: "copy" };
+        await world.ask("PUT /_replicator/replaced", { headers, body });
+        const auth = { basic: { username: "jan", password: "the-new-one" } };
+        await asAdmin("POST /_tandem/credentials/_replace", {
+          host: "http://far.example",
+          username: "jan",
+          auth,
+        });
+        return JSON.stringify(await asAdmin("GET /_replicator/replaced")).includes("the-new-one");
+      },
+    ],
+    "an alert that is sent": [
+      ADMIN_ALONE,
+      async (headers) => {
+        const path = "/_node/_local/_config/alerts/url";
+        await world.ask(`PUT ${path}`, { headers, body: '"https://evil.example/"' });
+        const { status } = await world.ask(`GET ${path}`, { headers: ADMIN });
+        return status === 200;
+      },
+    ],
+  };
+
+  const rows = Object.keys(EFFECTS).flatMap((effect) =>
+    Object.keys(WAYS).map((way) => [effect, way] as const),
+  );
+
+  test.each(rows)("%s, by %s", async (effect, way) => {
+    const [allowed, take] = EFFECTS[effect] as (typeof EFFECTS)[string];
+    const found: Record<string, boolean> = {};
+    for (const who of Object.keys(allowed) as (keyof Allowed)[]) {
+      world = await openWorld();
+      await asAdmin("PUT /_replicator/_security", {});
+      const person = who === "nobody" ? undefined : PEOPLE[who];
+      const login = person === undefined ? {} : await WAYS[way]?.(person, world);
+      found[who] = await take(login ?? {}, person?.name ?? null);
+    }
+    expect(found).toEqual(allowed);
+  });
+});

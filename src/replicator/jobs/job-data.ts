@@ -216,6 +216,19 @@ export function failureOf({
   return failure ?? refusal;
 }
 
+/**
+ * Whether both servers accepted the job's credentials since a run of it last failed; our own databases need none. Only such a job keeps
+ * those of other users from the same replication for long.
+ */
+export function isProven({
+  replication,
+  answeredMs,
+  failing,
+}: Pick<ReplicationJobData, "replication" | "answeredMs" | "failing">): boolean {
+  if (replication?.source.kind === "local" && replication.target.kind === "local") return true;
+  return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
+}
+
 /** When something happened, and how many events of it are kept. */
 export interface Noted {
   readonly nowMs: number;

@@ -10,9 +10,15 @@ import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../../kv/
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
-import { REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
+import { isProven, REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
 import { decodeJob } from "./job-data-record.ts";
 import { isOfRemovedDatabase } from "./removed-marks.ts";
+
+/**
+ * How long a job whose credentials have not been accepted yet keeps those of other users from its replication. A server that is far
+ * away has answered by then.
+ */
+export const UNPROVEN_MS_MAX = 60_000;
 
 /** `duplicate`: another job runs it, or is about to. */
 export type Claim =
@@ -21,7 +27,15 @@ export type Claim =
       readonly kind: "duplicate";
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
+      /** Set if the other job is another user's: whether its credentials work. */
+      readonly rival?: "proven" | "unproven";
     };
+
+export interface ClaimOptions {
+  readonly nowMs?: number;
+  /** Whether both servers have accepted the credentials of the job that claims. */
+  readonly hasAnswered?: boolean;
+}
 
 /** A job, and on whose behalf it runs. */
 export interface ReplicatingJob extends Authority {
@@ -66,21 +80,37 @@ export class ReplicationOwnership {
     tx.set(this.#keys.replicationJob(replicationId, ownerKey(job), job.jobId), EMPTY_BYTES);
   }
 
-  /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes, has ended or belongs to a deleted database gives way. */
-  async claim(tx: Transaction, replicationId: string, job: ReplicatingJob): Promise<Claim> {
+  /**
+   * Makes the job the owner, unless another one that is alive and well has it. A job that crashes, has ended or belongs to a
+   * deleted database gives way, and so does another user's job whose credentials have not been accepted for a while.
+   */
+  async claim(
+    tx: Transaction,
+    replicationId: string,
+    job: ReplicatingJob,
+    options: ClaimOptions = {},
+  ): Promise<Claim> {
     const { jobId } = job;
     const owner = await this.#ownerOf(tx, replicationId);
     if (owner !== undefined && owner !== jobId) {
       const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
       const isGone = await isOfRemovedDatabase(tx, this.#keys, owner);
-      if (other !== undefined && !isGone && isAliveAndWell(other)) {
-        const otherIsPersistent = decodeJob(other).document !== undefined;
-        return { kind: "duplicate", otherJobId: owner, otherIsPersistent };
-      }
+      const duplicate = isGone ? undefined : other && duplicateOf(other, job, options);
+      if (duplicate !== undefined) return duplicate;
     }
     tx.set(this.#keys.replicationId(replicationId), utf8Encode(jobId));
     this.register(tx, replicationId, job);
     return { kind: "owner" };
+  }
+
+  /** Whether other jobs want the replication, whose users may be others. */
+  async isWantedByOthers(
+    tx: ReadTransaction,
+    replicationId: string,
+    jobId: string,
+  ): Promise<boolean> {
+    const jobs = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), 2);
+    return jobs.some((id) => id !== jobId);
   }
 
   /** Whether the job is the owner already, so that it need not claim the replication. */
@@ -113,7 +143,22 @@ export class ReplicationOwnership {
   }
 }
 
-function isAliveAndWell(job: Job): boolean {
-  const state = replicationState(job, decodeJob(job));
-  return state === "running" || state === "pending";
+/** Undefined if the other job gives way. */
+function duplicateOf(
+  other: Job,
+  job: ReplicatingJob,
+  { nowMs = 0, hasAnswered = false }: ClaimOptions,
+): Claim | undefined {
+  const data = decodeJob(other);
+  const state = replicationState(other, data);
+  if (state !== "running" && state !== "pending") return undefined;
+  const duplicate = {
+    kind: "duplicate",
+    otherJobId: other.id,
+    otherIsPersistent: data.document !== undefined,
+  } as const;
+  if (ownerKey(data) === ownerKey(job)) return duplicate;
+  if (isProven(data)) return { ...duplicate, rival: "proven" };
+  const isLate = state === "pending" || nowMs - data.lastStartMs > UNPROVEN_MS_MAX;
+  return hasAnswered || isLate ? undefined : { ...duplicate, rival: "unproven" };
 }

@@ -36,6 +36,7 @@ import type { JobControls } from "../jobs/job-controls.ts";
 import {
   ended,
   hasEnded,
+  isProven,
   type JobDocument,
   type Observed,
   observed,
@@ -53,7 +54,11 @@ import type { Outages } from "../jobs/outages.ts";
 import type { ParkedJobs } from "../jobs/parked-jobs.ts";
 import { penaltySec } from "../jobs/penalty.ts";
 import { removeJob } from "../jobs/remove-job.ts";
-import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
+import {
+  type Claim,
+  type ReplicationOwnership,
+  UNPROVEN_MS_MAX,
+} from "../jobs/replication-ownership.ts";
 import {
   addStatistics,
   NO_STATISTICS,
@@ -108,6 +113,8 @@ export class HeldReplication {
   /** When this run began; it may end before it knows its replication. */
   #startMs: number;
   #hasBegun = false;
+  /** Whether other jobs wanted the replication when this run began. */
+  #hasRivals = false;
   /** Whether the next write has to say that the run has begun. */
   #isBeginningUnwritten = false;
   /** A run that never ended, as its node died or lost the job; until it is written down. */
@@ -226,13 +233,15 @@ export class HeldReplication {
         return { kind: "owner" };
       }
     }
+    let hasRivals = false;
     const claim = await kv.transact(async (tx) => {
       await this.verify(tx);
       if (before.replicationId !== replicationId) {
         await ownership.release(tx, before.replicationId, job);
       }
-      const claimed = await ownership.claim(tx, replicationId, job);
+      const claimed = await ownership.claim(tx, replicationId, job, { nowMs: begun.lastStartMs });
       if (claimed.kind === "owner") {
+        hasRivals = await ownership.isWantedByOthers(tx, replicationId, job.jobId);
         await this.#write(tx, begun);
         events.noteRun(tx, this.held.id, [{ type: "started" }]);
         await this.#writeRuns(tx, []);
@@ -243,8 +252,34 @@ export class HeldReplication {
     });
     if (claim.kind === "owner") {
       this.#lostRun = undefined;
+      this.#hasRivals = hasRivals;
       this.#noteStored(begun);
       this.#noteBegun(begun, replicationId);
+    }
+    return claim;
+  }
+
+  /**
+   * Notes that both servers have accepted the job's credentials, before it copies. Until then another user's job may have taken the
+   * replication over.
+   */
+  async confirm(replicationId: string): Promise<Claim> {
+    const { runtime, kv, ownership } = this.parts;
+    const nowMs = runtime.clock.nowMs();
+    const isLate = nowMs - this.#data.lastStartMs > UNPROVEN_MS_MAX / 2;
+    if (isProven(this.#data) || !(this.#hasRivals || isLate)) return { kind: "owner" };
+    const { userName, vouched } = this.#data;
+    const job = { jobId: this.held.id, userName, vouched };
+    const answered = { ...this.#data, answeredMs: nowMs };
+    const claim = await kv.transact(async (tx) => {
+      await this.verify(tx);
+      const claimed = await ownership.claim(tx, replicationId, job, { nowMs, hasAnswered: true });
+      if (claimed.kind === "owner") await this.#write(tx, answered);
+      return claimed;
+    });
+    if (claim.kind === "owner") {
+      this.#data = answered;
+      this.#noteStored(answered);
     }
     return claim;
   }

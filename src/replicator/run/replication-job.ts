@@ -22,6 +22,7 @@ import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
 import { isRetried } from "../jobs/job-control.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
+import type { Claim } from "../jobs/replication-ownership.ts";
 import { runnableOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import {
@@ -70,14 +71,17 @@ type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
 
+/** How a run ends that meets another job of the same replication. */
+type Collision = Extract<RunEnding, { kind: "met-transient" | "met-persistent" }>;
+
 export class ReplicationJob {
   readonly #parts: ReplicationJobParts;
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
   readonly #places = new FailurePlaces();
-  /** Set when the run ends itself: nothing is to be done, or not now. */
-  #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | undefined;
+  /** Set when the run ends itself: nothing is to be done, not now, or by another job. */
+  #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | Collision | undefined;
   /** Why the run could not write its last checkpoint, if it could not. */
   #lostCheckpoint: ReplicationRun["lostCheckpoint"];
 
@@ -246,9 +250,16 @@ export class ReplicationJob {
     const claim = await this.#job.begin(id, { isShort });
     if (claim.kind === "owner") return undefined;
     if (hasEnded(this.#job.data.state)) return { kind: "list-met" };
-    const reason = `Duplicate job running: ${claim.otherJobId}`;
-    const failure = { error: "duplicate_job", reason };
-    return { kind: claim.otherIsPersistent ? "met-persistent" : "met-transient", failure };
+    return this.#collision(claim);
+  }
+
+  /** Another user's job does not end this one for good: its credentials may never work, or stop working one day. */
+  #collision({ otherJobId, otherIsPersistent, rival }: Claim & { kind: "duplicate" }): Collision {
+    const failure = { error: "duplicate_job", reason: `Duplicate job running: ${otherJobId}` };
+    const isPersistent = this.#job.data.document !== undefined;
+    const isTriedAgain = rival === "unproven" || (rival === "proven" && isPersistent);
+    const isFinal = otherIsPersistent && !isTriedAgain;
+    return { kind: isFinal ? "met-persistent" : "met-transient", failure };
   }
 
   /** How the run ends at once, as its schedule waits for more changes; undefined: it copies. */
@@ -286,6 +297,7 @@ export class ReplicationJob {
       replication: { ...replication, options },
       ids,
       mayWrite: () => this.#job.verifyNow(),
+      mayCopy: () => this.#confirm(ids),
       failures: await this.#openFailures(ids.baseId),
       secrets: this.#parts.endpoints.secrets,
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
@@ -326,7 +338,16 @@ export class ReplicationJob {
     if (ending?.kind === "completed" && place.endsCaughtUp) {
       return quietAt(run, run.progress.throughSequence);
     }
+    if (ending?.kind === "stopped" && this.#ownEnding !== undefined) return this.#ownEnding;
     return ending ?? { kind: "stopped" };
+  }
+
+  /** Throws a StopRequest if another user's job has taken the replication over meanwhile. */
+  async #confirm({ id }: ReplicationId): Promise<void> {
+    const claim = await this.#job.confirm(id);
+    if (claim.kind === "owner") return;
+    this.#ownEnding = this.#collision(claim);
+    throw new StopRequest();
   }
 
   /** Where the run begins if a watcher woke it, and whether it ends once it has caught up. */

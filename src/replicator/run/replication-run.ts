@@ -61,6 +61,8 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly expectedAt?: SourceSequence;
   /** A continuous replication ends as well once it has what the source had when it was asked; absent: it goes on. */
   readonly endsCaughtUp?: boolean;
+  /** Called when both sides have answered, before anything is copied; absent: nothing is in the way. */
+  readonly mayCopy?: () => Promise<void>;
   /** Whether the job created the target; absent: whoever started the run answers for the security object. */
   readonly targetOrigin?: TargetOrigin;
   /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
@@ -222,6 +224,7 @@ export class ReplicationRun {
 
   async #runFromCheckpoints(signal: AbortSignal): Promise<void> {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
+    await this.#parts.mayCopy?.();
     const { sequence, history } = found.ancestry;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
     const isRestart = this.#parts.restartAt !== undefined;
