@@ -11,6 +11,7 @@ import type { IndexBuilds, Indexes } from "../indexes/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { AdmissionLimits } from "./http/admission.ts";
+import type { BodyBudgetLimits } from "./http/body-budget.ts";
 import type { Call } from "./http/call.ts";
 import type { CorsOf } from "./http/cors.ts";
 import type { ApiRequest, User } from "./http/exchange.ts";
@@ -19,7 +20,7 @@ import type { StaticFiles } from "./http/static-files.ts";
 import type { UuidSettings, UuidSource } from "./uuids.ts";
 
 /** `[chttpd]`, `[couchdb]` and `[tandem]`, as far as resources depend on them. */
-export interface ApiSettings extends AdmissionLimits, UuidSettings {
+export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSettings {
   /** `decode_plus_to_space`: whether `+` in a path stands for a space. */
   readonly plusIsSpace: boolean;
   /** `x_forwarded_host`: the header in which a proxy in front names the host that it was asked for. */

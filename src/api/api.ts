@@ -19,6 +19,7 @@ import { localDocumentRoutes } from "./documents/local-documents.ts";
 import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
 import { Admission, needsPlace } from "./http/admission.ts";
+import { BodyBudget } from "./http/body-budget.ts";
 import type { BodyRules } from "./http/call.ts";
 import { withChallenge } from "./http/challenge.ts";
 import { compressed } from "./http/compressed-responses.ts";
@@ -44,7 +45,8 @@ export function createApi(parts: ApiParts): Api {
   const answerMember: AnswerMember = (request, user, requestId) =>
     traced(runtime, request, () => answer(dispatching, request, requestId, user));
   const router = new Router(apiRoutes(own, answerMember));
-  const dispatching = { router, admission, parts: own };
+  const bodyBudget = new BodyBudget(runtime.clock, own.settings);
+  const dispatching = { router, admission, bodyBudget, parts: own };
   const { name, version } = parts.server.vendor;
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
@@ -117,18 +119,20 @@ async function traced(
 interface Dispatching {
   readonly router: Router;
   readonly admission: Admission;
+  readonly bodyBudget: BodyBudget;
   readonly parts: ApiParts;
 }
 
 /** `sender`: who sends it, where that is known already. */
 async function answer(
-  { router, admission, parts }: Dispatching,
+  dispatching: Dispatching,
   request: ApiRequest,
   requestId: string,
   sender?: User,
 ): Promise<ApiResponse> {
+  const { admission, parts } = dispatching;
   try {
-    const work = (): Promise<ApiResponse> => dispatch(router, parts, request, requestId, sender);
+    const work = (): Promise<ApiResponse> => dispatch(dispatching, request, requestId, sender);
     const isCounted = needsPlace(request);
     const response = isCounted ? await admission.answer(request.signal, work) : await work();
     return request.method === "HEAD" ? await withoutBody(response) : response;
@@ -141,8 +145,7 @@ async function answer(
 }
 
 async function dispatch(
-  router: Router,
-  parts: ApiParts,
+  { router, bodyBudget, parts }: Dispatching,
   request: ApiRequest,
   requestId: string,
   sender: User | undefined,
@@ -156,10 +159,11 @@ async function dispatch(
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw unknownPath(request.method, segments);
   if (!match.route.acceptsForms) refuseForms(request);
-  const bodies = bodyRules(parts, request);
+  const allowance = bodyBudget.open();
+  const bodies = { ...bodyRules(parts, request), allowance };
   const turns = new Turns(parts.runtime.clock);
   const call = { request, requestId, user, parameters: match.parameters, bodies, turns };
-  const response = await match.route.handle(call);
+  const response = await match.route.handle(call).finally(() => allowance.release());
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }
@@ -168,7 +172,7 @@ async function dispatch(
 function bodyRules(
   { runtime, settings }: Pick<ApiParts, "runtime" | "settings">,
   { headers }: ApiRequest,
-): BodyRules {
+): Omit<BodyRules, "allowance"> {
   const byteCountMax = settings.requestBytesMax;
   if (Number(headers.get("content-length") ?? 0) > byteCountMax) {
     throw new ProtocolError(413, "too_large", "the request entity is too large");

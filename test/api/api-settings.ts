@@ -22,6 +22,7 @@ export const SETTINGS: ApiSettings = {
   infoCountMax: 100,
   requestsMax: 500,
   waitingRequestsMax: 1_500,
+  bodyMemoryBytesMax: 268_435_456,
   maintenanceMode: "false",
 };
 

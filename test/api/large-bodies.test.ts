@@ -1,4 +1,5 @@
 /** Bodies that would keep a node from answering others: refused beyond a limit, and below it worked on in turns. */
+import { gzipSync } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -48,6 +49,14 @@ describe("refused is", () => {
     expect((await api.ask(`POST /films/${place}`, few)).status).toBeLessThan(300);
     const many = { body: bodyOf(100_002), headers };
     expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
+  });
+
+  test("a compressed list of millions of documents, before its documents are looked at", async () => {
+    const body = gzipSync(`{"docs":[${"{},".repeat(2_100_000)}{}]}`);
+    const gzipped = { ...headers, "Content-Encoding": "gzip" };
+    const answer = await api.ask("POST /films/_bulk_docs", { body, headers: gzipped });
+    expect(answer).toMatchObject(TOO_LARGE);
+    expect(answer.json.reason).toContain("2000000 values");
   });
 
   test("a question of more than eight megabytes", async () => {

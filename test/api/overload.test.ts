@@ -1,4 +1,5 @@
 /** More requests than a node takes at once. */
+import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
 import { defineRoute } from "../../src/api/index.ts";
@@ -91,5 +92,20 @@ describe("a node with too much to do", () => {
     expect((await ask("GET /films")).status).toBe(200);
     await unread.return?.();
     expect((await ask("GET /films")).status).toBe(200);
+  });
+
+  test("counts bodies by what they unpack to, and frees their memory with the answer", async () => {
+    const MIB = 1_048_576;
+    const limits = { bodyMemoryBytesMax: MIB };
+    const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, ...limits } } });
+    const text = `{"docs":[{"text":"${"x".repeat(2 * MIB)}"}]}`;
+    const headers = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
+    const asks = [1, 2, 3].map(() =>
+      ask("POST /films/_bulk_docs", { body: gzipSync(text), headers }),
+    );
+    expect((await Promise.all(asks)).map(({ status }) => status)).toEqual([201, 201, 201]);
+    expect((await ask("POST /films/_bulk_docs", { body: gzipSync(text), headers })).status).toBe(
+      201,
+    );
   });
 });

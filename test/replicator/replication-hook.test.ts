@@ -195,3 +195,32 @@ test("a document that ended meanwhile, and is taken over again, has a job that h
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);
   expect([ended.state, ended.control?.isPaused]).toEqual(["completed", false]);
 });
+
+test("conflicting and long revisions of a replication document are limited, however they are written", async () => {
+  const { node } = await open();
+  const joe: WriteContext = { userName: "joe", roles: [], isAdmin: false };
+  const write = (edit: object, writer = joe) =>
+    node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "_replicator");
+      const shared = { id: "rivals", mode: "replicated", deleted: false, attachments: [] };
+      return database.write(tx, { ...shared, ...edit } as never, writer);
+    });
+  const body = Utf8Text.of(JSON.stringify({ source: "a", target: "b", owner: "joe" }));
+  const hash = (number: number): string => number.toString(16).padStart(32, "0");
+  const leaf = (number: number) => ({ body, revisions: { start: 2, hashes: [hash(number), "f"] } });
+  for (let number = 0; number < 50; number++) {
+    expect(await write(leaf(number))).toMatchObject({ kind: "written" });
+  }
+  const refused = { kind: "rejected", reason: expect.stringContaining("50 conflicting") };
+  expect(await write(leaf(50))).toMatchObject(refused);
+  expect(await write(leaf(50), ADMIN)).toMatchObject(refused);
+  // One that follows a revision adds none, and a deletion makes room.
+  const following = { start: 3, hashes: [hash(90), hash(0)] };
+  expect(await write({ body, revisions: following })).toMatchObject({ kind: "written" });
+  const deletion = { start: 3, hashes: [hash(91), hash(1)] };
+  const gone = { body: Utf8Text.of("{}"), deleted: true, revisions: deletion };
+  expect(await write(gone)).toMatchObject({ kind: "written" });
+  expect(await write(leaf(50))).toMatchObject({ kind: "written" });
+  const long = Utf8Text.of(JSON.stringify({ owner: "joe", text: "x".repeat(2_000_001) }));
+  expect(await write({ ...leaf(1), id: "long", body: long })).toMatchObject({ kind: "rejected" });
+});

@@ -76,7 +76,7 @@ async function readCredentials(call: Call): Promise<{ name: string; password: st
     const reason = `Content-Type must be ${FORM_TYPE} or ${JSON_TYPE}`;
     throw new ProtocolError(415, "bad_content_type", reason);
   }
-  const bytes = await readBytes(call.request.body, FORM_BYTES_MAX);
+  const bytes = await readBytes(call, call.request.body, FORM_BYTES_MAX);
   let name: unknown;
   let password: unknown;
   if (type === FORM_TYPE) {

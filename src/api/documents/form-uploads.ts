@@ -95,7 +95,7 @@ async function readForm(
       files.push(await storeFile(parts, call, database, part, fileName));
       continue;
     }
-    const bytes = await readBytes(part.body, FIELD_BYTES_MAX);
+    const bytes = await readBytes(call, part.body, FIELD_BYTES_MAX);
     if (field === "_doc") document = checkJson(bytes, "unique");
     if (field === "_rev") revision = new TextDecoder().decode(bytes).trim();
   }

@@ -138,7 +138,7 @@ export async function readMultipartEdit(
     const first = await iterator.next();
     if (first.done === true) throw badRequest("The multipart body has no parts");
     const memberNames = mode === "interactive" ? "unique" : "any";
-    const bytes = await readBytes(first.value.body);
+    const bytes = await readBytes(call, first.value.body);
     const wire = withRevision(call, id, await readLongDocument(call, bytes, memberNames));
     checkWire(parts, wire);
     const database = await openDatabase(parts, call);

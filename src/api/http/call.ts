@@ -1,5 +1,6 @@
 /** One request on its way through a handler: the request, its user, and the parts of the path. */
 import type { Compression, Turns } from "../../base/index.ts";
+import type { BodyAllowance } from "./body-budget.ts";
 import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 
 export interface Call {
@@ -19,6 +20,8 @@ export interface BodyRules {
   readonly gunzip: Compression["gunzip"];
   /** After unpacking. */
   readonly byteCountMax: number;
+  /** What the request holds of the memory for all bodies. */
+  readonly allowance: BodyAllowance;
 }
 
 export type Handler = (call: Call) => Promise<ApiResponse>;

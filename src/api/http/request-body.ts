@@ -17,6 +17,7 @@ import {
   type WireDocument,
   wireDocumentOf,
 } from "../../protocol/index.ts";
+import { OverloadedError } from "./admission.ts";
 import type { Call } from "./call.ts";
 
 /** Of a body that is held whole, and some of it parsed, which may take many times its size. Streams have no limit. */
@@ -37,6 +38,12 @@ const DOCUMENT_NESTING_MAX = 10_000;
  * through to its end. What a document says of its attachments has some, too.
  */
 const DOCUMENT_VALUES_MAX = DOCUMENT_BYTES_MAX / 2 + 1_000_000;
+
+/**
+ * Values of a body that are kept as rows of 20 bytes: documents of a list and their members. 64 MiB of `{},{},…` would have 22 million,
+ * and take gigabytes before the number of documents is known.
+ */
+const ROWS_MAX = 2_000_000;
 
 /** What a body holds: documents in a list, one document, or what is asked for. */
 export type BodyContent = "documents" | "document" | "question";
@@ -97,7 +104,8 @@ export async function readBody(
   const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();
   if (encoding === "identity") {
     const announced = Number(headers.get("content-length") ?? 0);
-    return readBytes(body, byteCountMax, announced <= byteCountMax ? announced : 0);
+    const believed = announced <= byteCountMax ? announced : 0;
+    return readBytes(call, body, byteCountMax, believed);
   }
   if (encoding !== "gzip") {
     const reason = `${encoding} is not a supported content encoding.`;
@@ -105,9 +113,9 @@ export async function readBody(
   }
   try {
     // What is unpacked is bounded, so that a small body cannot fill the memory.
-    return await readBytes(gunzip(body), byteCountMax);
+    return await readBytes(call, gunzip(body), byteCountMax);
   } catch (error) {
-    if (error instanceof ProtocolError) throw error;
+    if (error instanceof ProtocolError || error instanceof OverloadedError) throw error;
     call.request.signal.throwIfAborted();
     throw new ProtocolError(400, "bad_request", "Request body is not properly gzipped.", {
       cause: error,
@@ -267,7 +275,7 @@ function scanOptions({ depthMax, content, findsRepeats }: Look) {
   if (content === "question") {
     return { ...options, nestingMax: QUESTION_NESTING_MAX, valueCountMax: QUESTION_VALUES_MAX };
   }
-  const nested = { ...options, nestingMax: DOCUMENT_NESTING_MAX };
+  const nested = { ...options, nestingMax: DOCUMENT_NESTING_MAX, rowCountMax: ROWS_MAX };
   return content === "documents" ? nested : { ...nested, valueCountMax: DOCUMENT_VALUES_MAX };
 }
 
@@ -285,8 +293,12 @@ function jsonFault(error: unknown): unknown {
 /** Who has sent so much is believed that the rest will come. */
 const BELIEVED_BYTES = 1_048_576;
 
-/** All bytes of a stream, which announced as many. Throws a ProtocolError 413 when there are more than `byteCountMax`. */
+/**
+ * Reads all bytes of a stream, which announced as many. Throws a ProtocolError 413 when there are more than `byteCountMax`, and an
+ * OverloadedError when all requests together hold too many.
+ */
 export async function readBytes(
+  { bodies: { allowance }, request: { signal } }: Pick<Call, "bodies" | "request">,
   chunks: AsyncIterable<Uint8Array>,
   byteCountMax = BODY_BYTES_MAX,
   byteCountAnnounced = 0,
@@ -297,6 +309,7 @@ export async function readBytes(
     if (bytes.length + chunk.length > byteCountMax) {
       throw new ProtocolError(413, "too_large", "the request entity is too large");
     }
+    await allowance.hold(bytes.length + chunk.length, signal);
     if (!isBelieved && bytes.length > BELIEVED_BYTES) {
       isBelieved = true;
       bytes.expect(byteCountAnnounced);

@@ -45,8 +45,7 @@ export async function ownershipRefusal(
   if (writer.userName === null) {
     return { rejected: "unauthorized", reason: "You are not an authenticated user" };
   }
-  const leaves = await database.readLeaves(tx, edit.id);
-  const isOthers = leaves.some((leaf) => !leaf.deleted && ownerOf(leaf.body) !== writer.userName);
+  const isOthers = await hasOtherOwner(tx, database, edit.id, writer.userName);
   if (edit.deleted) {
     if (!isOthers || isDatabaseAdmin(await database.security(tx), writer)) return undefined;
     return OTHERS;
@@ -55,6 +54,44 @@ export async function ownershipRefusal(
   // An interactive edit without an owner becomes the writer's.
   const isOwn = owner === writer.userName || (owner === undefined && edit.mode === "interactive");
   return isOthers || !isOwn ? OTHERS : undefined;
+}
+
+/**
+ * Most conflicting revisions of a replication document, each of which may have megabytes. A replicated edit beyond them is
+ * refused, and a document that has more already belongs to its administrators.
+ */
+export const LEAVES_MAX = 50;
+
+/** Returns why the edit is refused if it would add another conflicting revision to too many. */
+export async function leavesRefusal(
+  tx: ReadTransaction,
+  database: Database,
+  edit: DocumentEdit,
+): Promise<OwnershipRefusal | undefined> {
+  if (edit.mode === "interactive" || edit.deleted) return undefined;
+  const leaves = (await database.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
+  if (leaves.length < LEAVES_MAX) return undefined;
+  const { start, hashes } = edit.revisions;
+  const path = new Set(hashes.map((hash, depth) => `${start - depth}-${hash}`));
+  if (leaves.some(({ revision }) => path.has(revision))) return undefined;
+  const reason = `A replication document must not have more than ${LEAVES_MAX} conflicting revisions`;
+  return { rejected: "forbidden", reason };
+}
+
+/** Whether a leaf belongs to another user. Holds one body at a time, and stops at the first of another user. */
+async function hasOtherOwner(
+  tx: ReadTransaction,
+  database: Database,
+  id: string,
+  userName: string,
+): Promise<boolean> {
+  const leaves = (await database.leaves(tx, id)).filter(({ deleted }) => !deleted);
+  if (leaves.length > LEAVES_MAX) return true;
+  for (const { revision } of leaves) {
+    const [leaf] = await database.readRevision(tx, id, revision);
+    if (leaf !== undefined && ownerOf(leaf.body) !== userName) return true;
+  }
+  return false;
 }
 
 const OTHERS: OwnershipRefusal = {

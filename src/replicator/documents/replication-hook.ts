@@ -45,6 +45,7 @@ import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import {
+  leavesRefusal,
   type OwnershipRefusal,
   ownershipRefusal,
   visibleReplication,
@@ -112,16 +113,18 @@ export class ReplicationHook implements DatabaseHook {
     context: WriteContext,
   ): Promise<{ edit: DocumentEdit } | OwnershipRefusal> {
     if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
-    const notOwn = await ownershipRefusal(tx, database, edit, context);
-    if (notOwn !== undefined) return notOwn;
-    const authority = await authorityOfEdit(tx, database, edit, context, () =>
-      this.#job(tx, database, edit.id),
-    );
-    if (edit.mode === "replicated" || edit.deleted) return { edit: { ...edit, authority } };
     if (isTooLong(edit.body)) {
       const reason = `A replication document must not have more than ${DOCUMENT_LENGTH_MAX} characters`;
       return { rejected: "forbidden", reason };
     }
+    const refusal =
+      (await leavesRefusal(tx, database, edit)) ??
+      (await ownershipRefusal(tx, database, edit, context));
+    if (refusal !== undefined) return refusal;
+    const authority = await authorityOfEdit(tx, database, edit, context, () =>
+      this.#job(tx, database, edit.id),
+    );
+    if (edit.mode === "replicated" || edit.deleted) return { edit: { ...edit, authority } };
     const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
     if (unmasked.kind === "refused") return { rejected: "forbidden", reason: unmasked.reason };
     const members: Members = JSON.parse(unmasked.body.text);

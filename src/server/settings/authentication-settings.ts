@@ -116,6 +116,9 @@ const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
     compressionLevel: integerSetting("attachments", "compression_level", 8, { min: 0, max: 9 }),
     infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
     requestsMax: integerSetting("tandem", "max_requests", 500),
+    bodyMemoryBytesMax: integerSetting("tandem", "max_body_memory", 268_435_456, {
+      min: 67_108_864,
+    }),
     waitingRequestsMax: integerSetting("tandem", "max_waiting_requests", 1_500, { min: 0 }),
     maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", [
       "false",

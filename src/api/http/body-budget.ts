@@ -1,0 +1,95 @@
+/**
+ * Budget for the bytes of all request bodies that a node holds at once, after unpacking. A body takes its share as it
+ * arrives, before the bytes are kept. When the budget is spent, one request may exceed it, so that bodies which are half
+ * there do not wait for each other; the others wait for requests to be answered, and are then refused with an
+ * OverloadedError (503 with `Retry-After`).
+ */
+import { type Clock, waitAtMost } from "../../base/index.ts";
+import { OverloadedError } from "./admission.ts";
+
+/** First bytes of each body, which never wait. Limits on concurrent requests bound their sum. */
+const FREE_BYTES = 65_536;
+/** Bytes are taken in such pieces, so that not every chunk asks. */
+const STEP_BYTES = 1_048_576;
+/** Bounds the wait for clients that send slowly. */
+const WAIT_MS_MAX = 10_000;
+
+export interface BodyBudgetLimits {
+  /** `[tandem] max_body_memory`, in bytes; read at each use. */
+  readonly bodyMemoryBytesMax: number;
+}
+
+/** Share of one request. */
+export interface BodyAllowance {
+  /** Takes what the request needs to hold this many bytes. Throws an OverloadedError. */
+  hold(byteCount: number, signal: AbortSignal): Promise<void>;
+  release(): void;
+}
+
+export class BodyBudget {
+  readonly #clock: Clock;
+  readonly #limits: BodyBudgetLimits;
+  readonly #waiting = new Set<() => void>();
+  #heldBytes = 0;
+  /** The request that may exceed the budget, until it is answered. */
+  #exceeding: BodyAllowance | undefined;
+
+  constructor(clock: Clock, limits: BodyBudgetLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  open(): BodyAllowance {
+    let ownBytes = 0;
+    const allowance: BodyAllowance = {
+      hold: async (byteCount, signal) => {
+        if (byteCount <= FREE_BYTES + ownBytes) return;
+        const moreBytes = Math.ceil((byteCount - FREE_BYTES - ownBytes) / STEP_BYTES) * STEP_BYTES;
+        if (!this.#hasRoom(allowance, moreBytes)) {
+          await this.#untilRoom(allowance, moreBytes, signal);
+        }
+        this.#heldBytes += moreBytes;
+        ownBytes += moreBytes;
+      },
+      release: () => {
+        if (ownBytes === 0 && this.#exceeding !== allowance) return;
+        this.#heldBytes -= ownBytes;
+        ownBytes = 0;
+        if (this.#exceeding === allowance) this.#exceeding = undefined;
+        for (const wake of this.#waiting) wake();
+      },
+    };
+    return allowance;
+  }
+
+  #hasRoom(allowance: BodyAllowance, moreBytes: number): boolean {
+    if (this.#heldBytes + moreBytes <= this.#limits.bodyMemoryBytesMax) return true;
+    this.#exceeding ??= allowance;
+    return this.#exceeding === allowance;
+  }
+
+  #nextRelease(over: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.add(resolve);
+      over.addEventListener("abort", () => this.#waiting.delete(resolve), { once: true });
+    });
+  }
+
+  async #untilRoom(
+    allowance: BodyAllowance,
+    moreBytes: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const untilMs = this.#clock.monotonicMs() + WAIT_MS_MAX;
+    while (!this.#hasRoom(allowance, moreBytes)) {
+      const leftMs = untilMs - this.#clock.monotonicMs();
+      if (leftMs <= 0) throw new OverloadedError();
+      await waitAtMost(this.#clock, leftMs, signal, (over) => this.#nextRelease(over));
+      signal.throwIfAborted();
+    }
+  }
+}
