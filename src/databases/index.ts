@@ -87,4 +87,4 @@ export { SandboxError } from "./sandbox.ts";
 export { SECURITY_ADMIN_ONLY, SECURITY_BYTES_MAX } from "./security/security.ts";
 export type { SecuritySubject } from "./security/security-object.ts";
 export { isDatabaseAdmin, isDatabaseMember } from "./security/security-object.ts";
-export { isSystemName, UntrustedName } from "./untrusted-name.ts";
+export { isSystemName, namesSystemDatabase, UntrustedName } from "./untrusted-name.ts";

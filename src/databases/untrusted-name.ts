@@ -48,9 +48,19 @@ export class UntrustedName {
 
 /** Whether some server might treat the name as a system database: in any case, encoded, as a path segment, or with a file suffix. */
 export function isSystemName(name: string): boolean {
-  const segments = decoded(name).toLowerCase().split(/[/\\]/);
-  if (segments.find((segment) => segment !== "")?.startsWith("_") === true) return true;
-  return segments.some((segment) => SYSTEM_NAMES.has(segment.replace(/[^a-z0-9_$()+-].*$/s, "")));
+  const first = segmentsOf(name).find((segment) => segment !== "");
+  return first?.startsWith("_") === true || namesSystemDatabase(name);
+}
+
+/** Whether a segment of the path of a URL is a system database. */
+export function namesSystemDatabase(path: string): boolean {
+  return segmentsOf(path).some((segment) =>
+    SYSTEM_NAMES.has(segment.replace(/[^a-z0-9_$()+-].*$/s, "")),
+  );
+}
+
+function segmentsOf(path: string): readonly string[] {
+  return decoded(path).toLowerCase().split(/[/\\]/);
 }
 
 function decoded(name: string): string {

@@ -15,13 +15,18 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 export interface RedirectOptions {
   /** Further headers, in lower case, that may hold a secret: those that a user gave for the endpoint. */
   readonly secretHeaders?: readonly string[];
+  /** Whether a request may be repeated at another place; absent: at all. */
+  readonly mayMove?: (from: URL, to: URL) => boolean;
 }
 
 /**
  * A request whose body can be read once is not repeated: it fails, and the next one like it goes where this one was sent, until
  * that place fails.
  */
-export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOptions = {}): Fetch {
+export function withRedirects(
+  fetch: Fetch,
+  { secretHeaders = [], mayMove = () => true }: RedirectOptions = {},
+): Fetch {
   const secrets = new Set([...CREDENTIAL_HEADERS, ...secretHeaders]);
   let move: Move | undefined;
   return async (original) => {
@@ -32,7 +37,8 @@ export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOpti
         const response = await fetch(request);
         if (!REDIRECTS.has(response.status) || response.status === 303) return response;
         const location = parseUrl(response.headers.get("location") ?? "", request.url);
-        move = location && moveOf(original.url, location);
+        const isAllowed = location !== undefined && mayMove(new URL(original.url), location);
+        move = isAllowed ? moveOf(original.url, location) : undefined;
         response.discard();
         throw failed(original.method, original.url, move === undefined ? "BAD_REDIRECT" : "MOVED");
       } catch (error) {
@@ -50,7 +56,9 @@ export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOpti
       response.discard();
       const { method, url } = original;
       const next = parseUrl(location, request.url);
-      if (next === undefined) throw failed(method, url, "BAD_REDIRECT");
+      if (next === undefined || !mayMove(new URL(url), next)) {
+        throw failed(method, url, "BAD_REDIRECT");
+      }
       if (count >= REDIRECTS_MAX) throw failed(method, url, "TOO_MANY_REDIRECTS");
       request = moved(request, next, response.status, secrets);
     }

@@ -1,4 +1,6 @@
 /** A token or a proxy that names a user of ours: their jobs have the roles that were vouched for, and nothing that the name has here. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
@@ -20,7 +22,7 @@ let tell = (): void => {};
 beforeAll(async () => {
   const config = readConfig(
     { port: 0, store: "memory" },
-    { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
+    { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret", CREDENTIAL_A: "resolved-a" },
   );
   const { configuration } = config;
   const handlers = ["jwt", "proxy", "cookie", "default"];
@@ -174,4 +176,34 @@ test("without administrators, a name that nobody has is a user without roles", a
   const copy = { source: "a", target: "b", owner: "tim" };
   await ask("PUT", "/_replicator/tims", {}, copy, party);
   expect(await jobOfDocument("tims", party)).toMatchObject({ state: "completed" });
+});
+
+test("a job that refers to a secret sends nothing once its author is no administrator any more", async () => {
+  const seen: unknown[] = [];
+  const far = createServer((request, response) => {
+    seen.push(request.headers["x-key"]);
+    response.writeHead(500).end();
+  });
+  await new Promise<void>((listening) => far.listen(0, "127.0.0.1", listening));
+  const { port } = far.address() as AddressInfo;
+  const admins = "/_node/_local/_config/admins/boss";
+  try {
+    await ask("PUT", admins, ROOT, "pw" as never);
+    const source = { url: `http://127.0.0.1:${port}/a`, headers: { "x-key": "env:CREDENTIAL_A" } };
+    const body = { source, target: "loot", retries_per_request: 0 };
+    expect((await ask("PUT", "/_replicator/boss", password("boss", "pw"), body)).status).toBe(201);
+    await jobOfDocument("boss");
+    expect(new Set(seen)).toEqual(new Set(["resolved-a"]));
+    expect((await ask("DELETE", admins, ROOT)).status).toBe(200);
+    const user = { name: "boss", type: "user", roles: [], password: "pw" };
+    await ask("PUT", "/_users/org.couchdb.user:boss", ROOT, user);
+    seen.splice(0);
+    await ask("POST", "/_tandem/jobs/_replicator%2Fboss/_retry", ROOT);
+    expect(await jobOfDocument("boss")).toMatchObject({
+      info: { error: expect.stringContaining("its author is no server admin") },
+    });
+    expect(seen).toEqual([]);
+  } finally {
+    await new Promise((closed) => far.close(closed));
+  }
 });

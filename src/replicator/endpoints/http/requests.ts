@@ -10,6 +10,7 @@ import {
   type Runtime,
   Turns,
 } from "../../../base/index.ts";
+import { namesSystemDatabase } from "../../../databases/index.ts";
 import {
   type Activity,
   basicAuthorization,
@@ -124,6 +125,11 @@ export interface Outline {
   readonly nestingMax: number;
 }
 
+/** A server must not send us on to a system database that nobody named. */
+function mayMove(from: URL, to: URL): boolean {
+  return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
+}
+
 export class HttpRequests {
   /** Of the database, or of the server, with a slash at the end, without credentials. */
   readonly url: string;
@@ -168,7 +174,7 @@ export class HttpRequests {
     const noted = withSecretsNoted(parts.fetch, parts.secrets);
     const spanned = withSpans(parts.runtime, this.#timed(noted));
     const watched = activity === undefined ? spanned : withActivity(spanned, activity);
-    const redirected = withRedirects(watched, { secretHeaders });
+    const redirected = withRedirects(watched, { secretHeaders, mayMove });
     const feedConnection = { ...this.#connection, isFeed: true };
     const connected = withConnection(redirected, ({ url }) =>
       this.#isFeed(url) ? feedConnection : this.#connection,
