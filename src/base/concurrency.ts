@@ -111,6 +111,11 @@ export class Semaphore {
     this.#admit();
   }
 
+  /** Whether nothing runs or waits. */
+  get isIdle(): boolean {
+    return this.#count === 0 && this.#waiting.length === 0;
+  }
+
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#count < this.#countMax) this.#count++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

@@ -9,10 +9,13 @@ import {
 } from "../host/index.ts";
 import {
   Activity,
+  type Fetch,
   Grants,
+  MemoryLoginGates,
   RateLimits,
   type RetriedFailure,
   SecretsInUse,
+  withLoginGate,
 } from "../http-client/index.ts";
 import {
   type Endpoint,
@@ -30,6 +33,8 @@ const FAILING_MS_MAX = 60_000;
 
 export interface Connections {
   readonly runtime: Runtime;
+  /** Answers once. Logins pass the gates of the command, which are those of its endpoints. */
+  readonly fetch: Fetch;
   /** What went over the connections so far. */
   readonly activity: Activity;
   /** Secrets that the command has sent. */
@@ -49,6 +54,8 @@ export interface ConnectionOptions {
 export function openConnections({ userAgent, onRetry }: ConnectionOptions): Connections {
   const runtime = createSystemRuntime();
   const undici: UndiciFetch = openUndiciFetch();
+  const gates = new MemoryLoginGates(runtime);
+  const fetch = withLoginGate(undici.fetch, { digests: runtime.digests, gates });
   const rateLimits = new RateLimits();
   const grants = new Grants();
   const secrets = new SecretsInUse();
@@ -71,10 +78,11 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
       failingMsMax: FAILING_MS_MAX,
       ...(onRetry === undefined ? {} : { onRetry }),
     };
-    return { ...shared, fetch: undici.fetch, retry };
+    return { ...shared, fetch, retry };
   };
   return {
     runtime,
+    fetch,
     activity,
     secrets,
     open(replication, side) {

@@ -39,13 +39,16 @@ export function retryReporter(): (failure: RetriedFailure) => void {
   };
 }
 
+/** Codes of errors that are described by what was asked of which server. */
+const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
+
 /** What happened, and the reason where the error knows one: which folder, which file, which server, what to install. */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof ReplicationInvalidError) return error.reason;
   if (error instanceof EndpointError) return `${error.error}: ${error.reason}`;
   if (error instanceof OperationalError) {
-    if (error.code === "HTTP_REQUEST_FAILED") return describeFailure(error).reason;
+    if (SENTENCES.has(error.code)) return describeFailure(error).reason;
     const { reason } = error.details;
     return reason === undefined ? error.message : `${error.message}: ${String(reason)}`;
   }

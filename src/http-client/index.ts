@@ -10,6 +10,16 @@ export {
 } from "./fetch.ts";
 export type { IamCredentials } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
+export type { GateOpening, Login, LoginGates, LoginRecord, LoginVerdict } from "./login-gate.ts";
+export {
+  admitLogin,
+  isIdle,
+  LOGIN_RECORD_EMPTY,
+  LoginGatedError,
+  openGate,
+  settleLogin,
+} from "./login-gate.ts";
+export { MemoryLoginGates } from "./memory-login-gates.ts";
 export { SecretsInUse } from "./secrets-in-use.ts";
 export { SessionLogin } from "./session-login.ts";
 export type { GrantSettings } from "./shared-grant.ts";
@@ -25,6 +35,7 @@ export type { BasicCredentials } from "./with-headers.ts";
 export { basicAuthorization, withHeaders } from "./with-headers.ts";
 export type { Latency } from "./with-latency.ts";
 export { Latencies, withLatency } from "./with-latency.ts";
+export { withLoginGate } from "./with-login-gate.ts";
 export { RateLimits, withRateLimit } from "./with-rate-limit.ts";
 export type { RedirectOptions } from "./with-redirects.ts";
 export { withRedirects } from "./with-redirects.ts";

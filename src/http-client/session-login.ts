@@ -19,6 +19,7 @@ import {
   type GrantSource,
 } from "./shared-grant.ts";
 import { type BasicCredentials, basicAuthorization } from "./with-headers.ts";
+import { isWrongPassword } from "./with-login-gate.ts";
 
 /** Of the time that a cookie says it lasts, when it is renewed. */
 const RENEW_RATIO = 0.9;
@@ -47,10 +48,11 @@ export class SessionLogin implements GrantSource {
 
   async obtain(): Promise<GrantOutcome> {
     const authorization = basicAuthorization(this.#credentials);
-    let response = await this.#ask({});
-    // A server may want to know who asks even here (`require_valid_user`).
-    if (response.status === 401 && response.headers.has("www-authenticate")) {
-      response = await this.#ask({ authorization });
+    let { response, text } = await this.#ask({});
+    // A server may want to know who asks even here (`require_valid_user`). A wrong password is not sent twice.
+    const wantsPassword = response.status === 401 && response.headers.has("www-authenticate");
+    if (wantsPassword && !isWrongPassword(text)) {
+      ({ response, text } = await this.#ask({ authorization }));
     }
     const { status } = response;
     if (status === 401 || status === 403) return { kind: "refused", status };
@@ -80,7 +82,9 @@ export class SessionLogin implements GrantSource {
     };
   }
 
-  async #ask(headers: Readonly<Record<string, string>>): Promise<FetchResponse> {
+  async #ask(
+    headers: Readonly<Record<string, string>>,
+  ): Promise<{ readonly response: FetchResponse; readonly text: string }> {
     const { fetch, connection, userAgent } = this.#parts;
     const { username, password } = this.#credentials;
     const request: FetchRequest = {
@@ -98,8 +102,7 @@ export class SessionLogin implements GrantSource {
       signal: new AbortController().signal,
     };
     const response = await fetch(request);
-    await readText(response);
-    return response;
+    return { response, text: await readText(response) };
   }
 }
 

@@ -15,6 +15,7 @@ import type { JobControls } from "./jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/job-data.ts";
 import { decodeJob, encodeRequest, isReadable, splitJobData } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
+import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import { endpointUrl, parseUrl } from "./request/endpoint-url.ts";
 import { type Side, withAuth } from "./request/parse-endpoint.ts";
 import { isObject, type Members, ReplicationInvalidError } from "./request/parse-fields.ts";
@@ -82,6 +83,7 @@ export interface CredentialReplacementsParts {
   readonly jobs: Jobs;
   readonly controls: JobControls;
   readonly databases: DatabaseRegistry;
+  readonly loginGates: Pick<StoredLoginGates, "open">;
 }
 
 export class CredentialReplacements {
@@ -154,6 +156,11 @@ export class CredentialReplacements {
       ]);
       const after: Replication = { ...replication, ...Object.fromEntries(changed) };
       await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
+      for (const side of sides) {
+        for (const each of [replication, after]) {
+          await this.#parts.loginGates.open(tx, each[side], "any");
+        }
+      }
       return "replaced";
     });
   }

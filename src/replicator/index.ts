@@ -101,6 +101,7 @@ export { Outages } from "./jobs/outages.ts";
 export { JOB_TYPES, ParkedJobs, SOURCE_WATCH_TYPE } from "./jobs/parked-jobs.ts";
 export { ReplicationOwnership } from "./jobs/replication-ownership.ts";
 export type { FailingCount } from "./jobs/status-counts.ts";
+export { StoredLoginGates } from "./logins/stored-login-gates.ts";
 export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";
 export type { ProcessMeasure } from "./nodes/node-report.ts";
 export { NodeReporter } from "./nodes/node-reporter.ts";

@@ -26,6 +26,7 @@ import { classifyFailure, describeFailure } from "./failures/failure.ts";
 import { type FailureClass, NO_PLACE, type ReplicationFailure } from "./jobs/failing.ts";
 import { persistentJobId } from "./jobs/job-data.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
+import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { parseEndpoint, type Side } from "./request/parse-endpoint.ts";
@@ -79,6 +80,7 @@ export interface ReplicationChecksParts {
   readonly databases: DatabaseRegistry;
   readonly replicator: Replicator;
   readonly endpoints: Pick<Endpoints, "open">;
+  readonly loginGates: Pick<StoredLoginGates, "open">;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }
@@ -215,9 +217,12 @@ export class ReplicationChecks {
     signal: AbortSignal,
     look: (endpoint: Endpoint, signal: AbortSignal) => Promise<EndpointCheck>,
   ): Promise<EndpointCheck | undefined> {
-    const { clock } = this.#parts.runtime;
-    const address = addressOf(side, members, this.#parts.config);
+    const { runtime, kv, loginGates, config } = this.#parts;
+    const { clock } = runtime;
+    const address = addressOf(side, members, config);
     if (address === undefined) return undefined;
+    // A user waits for the answer, and may have corrected a password at either end.
+    await kv.transact((tx) => loginGates.open(tx, address, "any"), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);
       return await finishWithin(clock, ENDPOINT_MS_MAX, signal, {

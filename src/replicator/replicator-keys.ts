@@ -51,6 +51,7 @@ const STATUS_ROW = 51;
 const STATUS_COUNT = 52;
 const STATUS_INDEX = 53;
 const CLEAN_UP = 54;
+const LOGIN_GATE = 60;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -257,6 +258,11 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(54)",
     value: "(1, beganMs, jobId, group)",
     note: "when a node began to clean up for all, up to which job the index is compared, and which groups were looked through; null: from the first one",
+  },
+  {
+    key: "(60, digest)",
+    value: "json, sealed where secrets are",
+    note: "failed logins of an account at a server; digest is the MD5 of both; cleared when there are none, and watched by runs that wait for their turn",
   },
 ];
 
@@ -522,6 +528,14 @@ export class ReplicatorKeys {
 
   forgottenEvent(): Key {
     return this.#replicator.pack([FORGOTTEN_EVENT]);
+  }
+
+  loginGate(digest: Uint8Array): Key {
+    return this.#replicator.pack([LOGIN_GATE, digest]);
+  }
+
+  loginGates(): KeyRange {
+    return this.#replicator.range([LOGIN_GATE]);
   }
 
   cleanUp(): Key {

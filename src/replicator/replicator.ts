@@ -28,6 +28,7 @@ import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { JOB_TYPES } from "./jobs/parked-jobs.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import { sharesOfGroups } from "./jobs/replication-group.ts";
+import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
@@ -72,6 +73,7 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
   readonly index: JobIndex;
   readonly events: JobEventLog;
   readonly databases: DatabaseRegistry;
+  readonly loginGates: StoredLoginGates;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }

@@ -43,6 +43,7 @@ import {
   type RunCounts,
   Scheduler,
   SourceWatches,
+  StoredLoginGates,
   SweepPace,
 } from "../replicator/index.ts";
 import { SUBSPACES } from "./layout.ts";
@@ -99,7 +100,18 @@ export function joinNodeParts({
   const backlogs = new Backlogs(subspace, index);
   const runs = new JobRuns(subspace);
   const parked = new ParkedJobs(subspace, jobs);
-  const owned = { runtime, kv, jobs, ownership, controls, backlogs, runs, parked };
+  const loginGates = new StoredLoginGates({ runtime, kv, subspace, seal });
+  const owned = {
+    runtime,
+    kv,
+    jobs,
+    ownership,
+    controls,
+    backlogs,
+    runs,
+    parked,
+    loginGates,
+  };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
   const indexes = new Indexes({ runtime, functions, scheduleBuild: scheduleBuild(jobs) });

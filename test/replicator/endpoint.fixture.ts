@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterEach } from "vitest";
 import { openNodeServer } from "../../src/host/http/node-server.ts";
 import { createSystemRuntime, openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
-import { SecretsInUse } from "../../src/http-client/index.ts";
+import { MemoryLoginGates, SecretsInUse } from "../../src/http-client/index.ts";
 import { type KeyValueStore, Subspace } from "../../src/kv/index.ts";
 import {
   BatchCopier,
@@ -49,6 +49,7 @@ export async function openEndpoint(
     userAgent: "Tandem",
     lookUpSecret: (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
     spendingFor: (address) => budgets.spendingFor(address),
+    loginGates: new MemoryLoginGates(runtime),
     config: REPLICATOR_CONFIG_DEFAULT,
   });
   const name = `conformance-${randomBytes(6).toString("hex")}`;

@@ -1,8 +1,7 @@
 /** `tandem move …`: does a step between two servers, and prints what came of each document. */
-import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { VERSION } from "../../server/index.ts";
-import { openConnections } from "../connections.ts";
+import { type Connections, openConnections } from "../connections.ts";
 import { counted } from "../counted.ts";
 import { systemCredentialSources } from "../credentials.ts";
 import { reportError, retryReporter } from "../describe-error.ts";
@@ -73,13 +72,12 @@ async function withServers(
   flags: MoveFlags,
   work: (parts: StepParts) => Promise<boolean>,
 ): Promise<void> {
-  const undici = openUndiciFetch();
   const connections = openConnections({
     userAgent: `Tandem/${VERSION}`,
     ...(flags.json === true ? {} : { onRetry: retryReporter() }),
   });
   try {
-    const { from, here } = await openServers(undici, flags);
+    const { from, here } = await openServers(connections, flags);
     let uuids: Promise<Uuids> | undefined;
     const parts: StepParts = {
       from,
@@ -100,13 +98,12 @@ async function withServers(
     reportError(error);
   } finally {
     await connections.close();
-    await undici.close();
   }
 }
 
 /** The old server may have a user of its own in the environment. */
 async function openServers(
-  undici: UndiciFetch,
+  connections: Connections,
   flags: MoveFlags,
 ): Promise<{ readonly from: ReplicatorServer; readonly here: ReplicatorServer }> {
   const sources = systemCredentialSources();
@@ -118,9 +115,9 @@ async function openServers(
   if (old.host === own.host) throw new WrongUse("--from and --server name the same server");
   return {
     from: new ReplicatorServer(
-      await openServer(undici, old, { ...sources, environment, prefixes }),
+      await openServer(connections, old, { ...sources, environment, prefixes }),
     ),
-    here: new ReplicatorServer(await openServer(undici, own, sources)),
+    here: new ReplicatorServer(await openServer(connections, own, sources)),
   };
 }
 

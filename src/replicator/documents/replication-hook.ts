@@ -35,6 +35,7 @@ import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { replaceJob } from "../jobs/replace-job.ts";
+import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
@@ -54,6 +55,7 @@ import {
 import { type StoredOutcome, storedOutcome } from "./stored-outcome.ts";
 
 export interface ReplicationHookParts extends RemoveJobParts {
+  readonly loginGates: StoredLoginGates;
   readonly runtime: Runtime;
   readonly removedDatabases: RemovedDatabases;
   readonly ids: ReplicationIdContext;

@@ -6,12 +6,14 @@ import {
   type Fetch,
   Grants,
   Latencies,
+  type LoginGates,
   RateLimits,
   SecretsInUse,
   type Spending,
   withBatches,
   withBudget,
   withLatency,
+  withLoginGate,
 } from "../../http-client/index.ts";
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -36,6 +38,8 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly userAgent: string;
   /** What a reference of a job stands for on this node. */
   readonly lookUpSecret: SecretLookup;
+  /** Logins of all nodes pass them. */
+  readonly loginGates: LoginGates;
   /** The budgets of the cluster. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Read at each use. */
@@ -73,7 +77,9 @@ export class Endpoints {
     this.#parts = parts;
     const { clock } = parts.runtime;
     this.#latencies = new Latencies(clock);
-    this.#fetch = withLatency(clock, withBatches(clock, parts.fetch), this.#latencies);
+    const { digests } = parts.runtime;
+    const fetch = withLatency(clock, withBatches(clock, parts.fetch), this.#latencies);
+    this.#fetch = withLoginGate(fetch, { digests, gates: parts.loginGates });
   }
 
   /** What this process measured of the servers that it asks most. */

@@ -1,5 +1,6 @@
 /** Describes an error that ended a run: in CouchDB's words where it has them, and never with a credential. */
 import { errorCode, OperationalError } from "../../base/index.ts";
+import { LoginGatedError } from "../../http-client/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { EndpointError, type ServerAnswer } from "../endpoints/endpoint.ts";
 import { networkError } from "../endpoints/network-errors.ts";
@@ -41,6 +42,7 @@ function wordsOf(error: unknown): ReplicationFailure {
   if (error instanceof ProtocolError) return { error: error.error, reason: error.reason };
   if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };
   if (error.code === "KV_UNAVAILABLE") return wordsOfStore(error);
+  if (error instanceof LoginGatedError) return wordsOfGate(error);
   if (error.code !== "HTTP_REQUEST_FAILED") {
     const { reason } = error.details;
     const name = error.code === "HTTP_EGRESS_REFUSED" ? "egress_denied" : error.code;
@@ -55,6 +57,13 @@ function wordsOf(error: unknown): ReplicationFailure {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
     reason: `${asked}: ${sentence}`,
   };
+}
+
+function wordsOfGate({ details }: LoginGatedError): ReplicationFailure {
+  const { origin, account, untilMs, isRefused } = details;
+  const why = isRefused ? "it refused this password" : "it refused another password";
+  const reason = `login at ${origin} as "${account}" not tried before ${new Date(untilMs).toISOString()}, so that the account is not locked: ${why}`;
+  return { error: "unauthorized", reason };
 }
 
 /** Of the job's own store: the words of HTTP for a server that refuses. */

@@ -4,6 +4,7 @@ import type { Clock } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
+import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
 import { firstRunSec, scheduleOf } from "../request/schedule.ts";
 import { NEVER_SEC } from "./decide.ts";
@@ -23,6 +24,7 @@ export interface AddJobParts {
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
   readonly ids: ReplicationIdContext;
+  readonly loginGates: Pick<StoredLoginGates, "open">;
 }
 
 /** What is asked for, by whom, and by which document or rule. */
@@ -64,7 +66,7 @@ interface AddOptions {
 
 /** There is no job of this id. Returns what the new one keeps. One that `isPaused` is never due; the caller notes who decided that. */
 export async function addJob(
-  { runtime, jobs, ownership, ids }: AddJobParts,
+  { runtime, jobs, ownership, ids, loginGates }: AddJobParts,
   tx: Transaction,
   jobId: string,
   origin: JobOrigin,
@@ -74,6 +76,10 @@ export async function addJob(
   const { replication, userName, vouched } = origin;
   const replicationId = replication && knownReplicationId(ids, replication);
   const data = { ...newJobData({ ...origin, replicationId }, nowMs), ...kept };
+  if (replication !== undefined) {
+    await loginGates.open(tx, replication.source, "untried");
+    await loginGates.open(tx, replication.target, "untried");
+  }
   ownership.register(tx, replicationId, { jobId, userName, vouched });
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),

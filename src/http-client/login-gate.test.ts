@@ -1,0 +1,171 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  admitLogin,
+  type GateOpening,
+  isIdle,
+  LOGIN_RECORD_EMPTY,
+  type LoginRecord,
+  type LoginVerdict,
+  openGate,
+  settleLogin,
+} from "./login-gate.ts";
+
+const SEC = 1_000;
+
+/** An account whose logins end at once. */
+function openAccount() {
+  let record: LoginRecord = LOGIN_RECORD_EMPTY;
+  let count = 0;
+  const admit = (credential: string, nowMs: number) => {
+    const id = `attempt-${count++}`;
+    const admission = admitLogin(record, { credential, id }, nowMs);
+    if (admission.kind === "admitted") record = admission.record;
+    return { ...admission, id };
+  };
+  return {
+    admit,
+    settle(credential: string, id: string, verdict: LoginVerdict, nowMs: number): void {
+      record = settleLogin(record, { credential, id, verdict }, nowMs);
+    },
+    /** The verdict, or when the next attempt may be made. */
+    try(credential: string, verdict: LoginVerdict, nowMs: number): LoginVerdict | number {
+      const admission = admit(credential, nowMs);
+      if (admission.kind === "closed") return admission.untilMs;
+      this.settle(credential, admission.id, verdict, nowMs);
+      return verdict;
+    },
+    open(opening: GateOpening = "untried"): void {
+      record = openGate(record, opening);
+    },
+    isIdle: (nowMs: number) => isIdle(record, nowMs),
+  };
+}
+
+test("a refused password waits for 75 s, then twice as long each time, up to an hour", () => {
+  const account = openAccount();
+  const times: number[] = [];
+  for (let nowMs = 0; nowMs < 5 * 3_600 * SEC; nowMs += SEC) {
+    if (account.try("wrong", "refused", nowMs) === "refused") times.push(nowMs / SEC);
+  }
+  const pauses = times.slice(1).map((time, at) => time - (times[at] ?? 0));
+  expect(pauses.slice(0, 7)).toEqual([75, 150, 300, 600, 1_200, 2_400, 3_600]);
+});
+
+test("passwords of one account share its attempts: one in 75 s", () => {
+  const account = openAccount();
+  const times: number[] = [];
+  for (let nowMs = 0; nowMs < 600 * SEC; nowMs += SEC) {
+    const verdict = account.try(`wrong-${nowMs}`, "refused", nowMs);
+    if (verdict === "refused") times.push(nowMs / SEC);
+  }
+  expect(times).toEqual([0, 75, 150, 225, 330, 405, 480, 555]);
+});
+
+test("a password that was accepted passes while others are refused", () => {
+  const account = openAccount();
+  expect(account.try("wrong", "refused", 0)).toBe("refused");
+  expect(account.try("right", "accepted", 75 * SEC)).toBe("accepted");
+  expect(account.try("right", "accepted", 76 * SEC)).toBe("accepted");
+  expect(account.try("wrong", "refused", 77 * SEC)).toBe("refused");
+  expect(account.try("right", "accepted", 78 * SEC)).toBe("accepted");
+});
+
+test("a locked account lets nothing pass for 75 s, then twice as long, until a login is accepted", () => {
+  const account = openAccount();
+  expect(account.try("right", "accepted", 0)).toBe("accepted");
+  expect(account.try("right", "locked", SEC)).toBe("locked");
+  expect(account.try("right", "locked", 2 * SEC)).toBe(76 * SEC);
+  expect(account.try("right", "locked", 76 * SEC)).toBe("locked");
+  expect(account.try("right", "locked", 77 * SEC)).toBe((76 + 150) * SEC);
+  expect(account.try("right", "accepted", 226 * SEC)).toBe("accepted");
+  expect(account.try("right", "accepted", 227 * SEC)).toBe("accepted");
+});
+
+test("a new credential passes once, unless two have failed", () => {
+  const account = openAccount();
+  expect(account.try("wrong-0", "refused", 0)).toBe("refused");
+  account.open();
+  expect(account.try("wrong-1", "refused", SEC)).toBe("refused");
+  expect(account.try("right", "accepted", 2 * SEC)).toBe(76 * SEC);
+  account.open();
+  expect(account.try("right", "accepted", 2 * SEC)).toBe(76 * SEC);
+});
+
+test("a credential that an operator gave passes, but never as the fifth failure in five minutes", () => {
+  const account = openAccount();
+  expect(account.try("wrong-0", "refused", 0)).toBe("refused");
+  for (const number of [1, 2, 3]) {
+    account.open("any");
+    expect(account.try(`wrong-${number}`, "refused", number * SEC)).toBe("refused");
+  }
+  account.open("any");
+  expect(account.try("right", "accepted", 4 * SEC)).toBe(330 * SEC);
+  expect(account.try("right", "accepted", 330 * SEC)).toBe("accepted");
+});
+
+test("a password that was refused passes at once only when an operator gives it again", () => {
+  const account = openAccount();
+  expect(account.try("wrong", "refused", 0)).toBe("refused");
+  account.open();
+  expect(account.try("wrong", "refused", SEC)).toBe(75 * SEC);
+  account.open("any");
+  expect(account.try("wrong", "refused", 2 * SEC)).toBe("refused");
+});
+
+test("passwords that were never accepted are tried one after the other", () => {
+  const account = openAccount();
+  const first = account.admit("first", 0);
+  expect(first.kind).toBe("admitted");
+  expect(account.admit("second", SEC)).toMatchObject({ kind: "closed", untilMs: 60 * SEC });
+  account.settle("first", first.id, "accepted", 2 * SEC);
+  expect(account.admit("second", 2 * SEC).kind).toBe("admitted");
+});
+
+test("a login that never ends counts as failed", () => {
+  const account = openAccount();
+  account.admit("lost", 0);
+  expect(account.try("other", "refused", 61 * SEC)).toBe(75 * SEC);
+});
+
+test("a server without a verdict closes nothing", () => {
+  const account = openAccount();
+  for (let nowMs = 0; nowMs < 100; nowMs++) {
+    expect(account.try("right", "unknown", nowMs)).toBe("unknown");
+  }
+  expect(account.isIdle(100)).toBe(true);
+});
+
+test("an account without failures says nothing", () => {
+  const account = openAccount();
+  account.try("right", "accepted", 0);
+  expect(account.isIdle(0)).toBe(true);
+  account.try("wrong", "refused", 1);
+  expect(account.isIdle(1)).toBe(false);
+  expect(account.isIdle(2 * 86_400 * SEC)).toBe(true);
+});
+
+test("no order of attempts, replacements and deaths makes five failures in five minutes", () => {
+  const step = fc.record({
+    pauseMs: fc.integer({ min: 0, max: 100 * SEC }),
+    credential: fc.constantFrom("a", "b", "c", "d"),
+    opens: fc.constantFrom<GateOpening | "no">("no", "untried", "any"),
+    end: fc.constantFrom<LoginVerdict | "dies">("refused", "refused", "locked", "dies", "accepted"),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const account = openAccount();
+      const failures: number[] = [];
+      let nowMs = 0;
+      for (const { pauseMs, credential, opens, end } of steps) {
+        nowMs += pauseMs;
+        if (opens !== "no") account.open(opens);
+        const admission = account.admit(credential, nowMs);
+        if (admission.kind === "closed") continue;
+        if (end === "refused" || end === "dies") failures.push(nowMs);
+        if (end !== "dies") account.settle(credential, admission.id, end, nowMs);
+        expect(failures.filter((time) => time > nowMs - 300 * SEC).length).toBeLessThan(5);
+      }
+    }),
+  );
+});

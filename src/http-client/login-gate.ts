@@ -1,0 +1,210 @@
+/**
+ * The gate of one account at one server. CouchDB locks an account for everyone at our address after five wrong passwords
+ * in five minutes (`couch_auth_lockout`), even for the right password. So logins of all jobs pass one gate:
+ *
+ *   - at most four logins of an account fail, or are under way, within five minutes;
+ *   - after a refusal, one attempt passes every 75 s, and a password that was refused waits twice as long each time;
+ *   - a password that was accepted since passes freely, unless the server has locked the account;
+ *   - a credential that a user has just given passes at once.
+ *
+ * Everything here is pure. Times are wall time in milliseconds.
+ */
+import { OperationalError } from "../base/index.ts";
+
+/** A login with a name and a password, or with a key at a token endpoint. */
+export interface Login {
+  readonly origin: string;
+  readonly account: string;
+  /** A digest of the secret. Equal for equal secrets of the same account. */
+  readonly credential: string;
+}
+
+/** `locked`: the server refuses every password for a while. `unknown`: it gave no verdict. */
+export type LoginVerdict = "accepted" | "refused" | "locked" | "unknown";
+
+export interface LoginRecord {
+  /** Times of failed logins, oldest first. */
+  readonly failures: readonly number[];
+  /** Logins under way, until when each must have ended. */
+  readonly claims: readonly { readonly id: string; readonly untilMs: number }[];
+  readonly refused: readonly RefusedCredential[];
+  readonly accepted: readonly string[];
+  /** Lockouts in a row, and the time of the last one. */
+  readonly lockout?: { readonly count: number; readonly atMs: number };
+  /** Set when a user gave a credential, until the next attempt. */
+  readonly opened?: GateOpening;
+}
+
+/** Which credentials pass at once: those that were never tried, or refused ones as well. */
+export type GateOpening = "untried" | "any";
+
+interface RefusedCredential {
+  readonly credential: string;
+  readonly count: number;
+  readonly atMs: number;
+}
+
+export const LOGIN_RECORD_EMPTY: LoginRecord = {
+  failures: [],
+  claims: [],
+  refused: [],
+  accepted: [],
+};
+
+/** CouchDB's defaults are five failures (`threshold`) in 300 s (`max_lifetime`): one less than that never locks. */
+const FAILURES_MAX = 4;
+/** A little longer, since clocks differ. */
+const WINDOW_MS = 330_000;
+/** Failures after which a new credential waits for its turn like others: the rest is for operators and for that turn. */
+const UNTRIED_FAILURES_MAX = 2;
+/** Shortest pause after a refusal: at most four attempts fit into the window. */
+const PAUSE_MS = 75_000;
+const PAUSE_MS_MAX = 3_600_000;
+/** A login that has not ended by then counts as failed: its process may have died. */
+const CLAIM_MS = 60_000;
+/** Credentials of one account that are remembered. A forgotten one still waits for its turn. */
+const CREDENTIALS_MAX = 32;
+/** A refusal says nothing after a day. */
+const REFUSED_MS_MAX = 86_400_000;
+
+export type Admission =
+  | { readonly kind: "admitted"; readonly record: LoginRecord }
+  | {
+      readonly kind: "closed";
+      readonly untilMs: number;
+      /** Whether this very credential was refused before. */
+      readonly isRefused: boolean;
+    };
+
+/** Whether a login may be tried now. `id` names the attempt, and repeating the call with it changes nothing. */
+export function admitLogin(
+  stored: LoginRecord,
+  { credential, id }: { readonly credential: string; readonly id: string },
+  nowMs: number,
+): Admission {
+  const record = settled(stored, nowMs);
+  const untilMs = nextAttemptMs(record, credential);
+  if (untilMs > nowMs) {
+    const isRefused = record.refused.some((one) => one.credential === credential);
+    return { kind: "closed", untilMs, isRefused };
+  }
+  const { opened: _, ...kept } = record;
+  const others = record.claims.filter((claim) => claim.id !== id);
+  const claims = [...others, { id, untilMs: nowMs + CLAIM_MS }];
+  return { kind: "admitted", record: { ...kept, claims } };
+}
+
+/** The record after an attempt. */
+export function settleLogin(
+  stored: LoginRecord,
+  { credential, id, verdict }: { credential: string; id: string; verdict: LoginVerdict },
+  nowMs: number,
+): LoginRecord {
+  const record = settled(stored, nowMs);
+  const claims = record.claims.filter((claim) => claim.id !== id);
+  const others = record.accepted.filter((one) => one !== credential);
+  const refused = record.refused.filter((one) => one.credential !== credential);
+  switch (verdict) {
+    case "unknown":
+      return { ...record, claims };
+    case "accepted": {
+      const { lockout: _, ...kept } = record;
+      const accepted = [...others, credential].slice(-CREDENTIALS_MAX);
+      return { ...kept, claims, refused, accepted };
+    }
+    case "refused": {
+      const before = record.refused.find((one) => one.credential === credential);
+      const again = { credential, count: (before?.count ?? 0) + 1, atMs: nowMs };
+      return {
+        ...record,
+        claims,
+        failures: withFailure(record.failures, nowMs),
+        refused: [...refused, again].slice(-CREDENTIALS_MAX),
+        accepted: others,
+      };
+    }
+    case "locked":
+      return {
+        ...record,
+        claims,
+        lockout: { count: (record.lockout?.count ?? 0) + 1, atMs: nowMs },
+      };
+  }
+}
+
+/** The record after a user gave a credential of the account. */
+export function openGate(record: LoginRecord, opening: GateOpening): LoginRecord {
+  return { ...record, opened: record.opened === "any" ? "any" : opening };
+}
+
+/** Whether the record says nothing more than one that does not exist. */
+export function isIdle(stored: LoginRecord, nowMs: number): boolean {
+  const { failures, claims, refused, lockout } = settled(stored, nowMs);
+  return failures.length + claims.length + refused.length === 0 && lockout === undefined;
+}
+
+/** When a login with this credential may be tried, if nothing else happens. */
+function nextAttemptMs(record: LoginRecord, credential: string): number {
+  const { failures, claims, refused, accepted, lockout, opened } = record;
+  const own = refused.find((one) => one.credential === credential);
+  const isNew = own === undefined && failures.length < UNTRIED_FAILURES_MAX;
+  const isOpen = opened === "any" || (opened === "untried" && isNew);
+  if (failures.length + claims.length >= FAILURES_MAX) {
+    const first = failures[0] ?? Number.POSITIVE_INFINITY;
+    return Math.min(first + WINDOW_MS, ...claims.map(({ untilMs }) => untilMs));
+  }
+  if (lockout !== undefined && opened !== "any") return lockout.atMs + pauseMs(lockout.count);
+  if (accepted.includes(credential)) return 0;
+  // Two passwords that nobody has proved are tried one after the other.
+  if (claims.length > 0) return Math.min(...claims.map(({ untilMs }) => untilMs));
+  if (isOpen) return 0;
+  const last = failures.at(-1) ?? Number.NEGATIVE_INFINITY;
+  return Math.max(last + PAUSE_MS, own === undefined ? 0 : own.atMs + pauseMs(own.count));
+}
+
+function pauseMs(count: number): number {
+  return Math.min(PAUSE_MS * 2 ** (count - 1), PAUSE_MS_MAX);
+}
+
+/** The record without what time has settled. Logins that never ended have failed. */
+function settled(record: LoginRecord, nowMs: number): LoginRecord {
+  const claims = record.claims.filter(({ untilMs }) => untilMs > nowMs);
+  const lost = record.claims.filter(({ untilMs }) => untilMs <= nowMs);
+  const failures = [...record.failures, ...lost.map(({ untilMs }) => untilMs - CLAIM_MS)]
+    .filter((atMs) => atMs > nowMs - WINDOW_MS)
+    .toSorted((left, right) => left - right);
+  const refused = record.refused.filter(({ atMs }) => atMs > nowMs - REFUSED_MS_MAX);
+  return { ...record, claims, failures, refused };
+}
+
+function withFailure(failures: readonly number[], nowMs: number): readonly number[] {
+  return [...failures, nowMs].slice(-FAILURES_MAX);
+}
+
+/** Gates of all accounts. */
+export interface LoginGates {
+  /**
+   * Resolves when the login may be tried, with a function that takes its verdict. Waits for logins under way and for the
+   * turn of a credential that was never tried. Rejects with a LoginGatedError, or with `signal.reason`.
+   */
+  enter(login: Login, signal: AbortSignal): Promise<(verdict: LoginVerdict) => Promise<void>>;
+  /** Records the verdict about a credential that passed freely because it had been accepted before. */
+  report(login: Login, verdict: LoginVerdict): Promise<void>;
+}
+
+/** A login was not tried, so that the server does not lock the account. */
+export class LoginGatedError extends OperationalError {
+  override readonly name = "LoginGatedError";
+  declare readonly details: {
+    readonly origin: string;
+    readonly account: string;
+    /** When the next attempt may be made. */
+    readonly untilMs: number;
+    readonly isRefused: boolean;
+  };
+
+  constructor({ origin, account }: Login, untilMs: number, isRefused: boolean) {
+    const details = { origin, account, untilMs, isRefused };
+    super("HTTP_LOGIN_GATED", "The login was not tried", details);
+  }
+}
