@@ -18,7 +18,7 @@ import { formUploadRoutes } from "./documents/form-uploads.ts";
 import { localDocumentRoutes } from "./documents/local-documents.ts";
 import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
-import { Admission, needsPlace } from "./http/admission.ts";
+import { Admission, needsPlace, OverloadedError } from "./http/admission.ts";
 import { BodyBudget } from "./http/body-budget.ts";
 import type { BodyRules } from "./http/call.ts";
 import { withChallenge } from "./http/challenge.ts";
@@ -154,6 +154,7 @@ async function dispatch(
   refuseForeignPages(parts.cors, request);
   // Authorize before routing, so that an unauthorized caller cannot probe for paths.
   const user = sender ?? (await parts.authenticate(request));
+  if (request.isReserved === true && !user.isAdmin) throw new OverloadedError();
   const match = router.match(request.method, segments);
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);

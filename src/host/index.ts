@@ -24,6 +24,7 @@ export type { BackupSummary } from "./backup/file.ts";
 export { readBackup, writeBackup } from "./backup/file.ts";
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
 export { openFoundationDbEngine } from "./foundationdb/engine.ts";
+export { Connections } from "./http/connections.ts";
 export type { Resolve } from "./http/egress-guard.ts";
 export type { EgressRule } from "./http/egress-rules.ts";
 export { EGRESS_RULE_FORMS, EgressRules, parseEgressRule } from "./http/egress-rules.ts";

@@ -1,7 +1,12 @@
 /** Where a node listens: on the port of `[chttpd]`, and over TLS on the one of `[ssl]` if that is enabled. */
 import type { Api } from "../api/index.ts";
 import { OperationalError, type Runtime } from "../base/index.ts";
-import { openNodeServer, openTlsServer } from "../host/index.ts";
+import {
+  Connections,
+  type NodeServerOptions,
+  openNodeServer,
+  openTlsServer,
+} from "../host/index.ts";
 import {
   CertificateRefresher,
   readServerCertificates,
@@ -31,12 +36,14 @@ export async function listen(
 ): Promise<Listening> {
   const { trace } = runtime;
   const place = { port, bindAddress, otherPort: "--port or [chttpd] port, 0 for any that is free" };
-  const plain = await listening(place, openNodeServer({ port, bindAddress, api, trace }));
+  const connections = new Connections();
+  const options = { port, bindAddress, api, trace, connections };
+  const plain = await listening(place, openNodeServer(options));
   if (tls === undefined) {
     return { port: plain.port, tlsPort: undefined, services: [], close: () => plain.close() };
   }
   try {
-    const { server, refresher } = await listenSecurely(runtime, { tls, bindAddress }, api);
+    const { server, refresher } = await listenSecurely(runtime, tls, options);
     return {
       port: plain.port,
       tlsPort: server.port,
@@ -53,15 +60,14 @@ export async function listen(
 
 async function listenSecurely(
   runtime: Runtime,
-  { tls, bindAddress }: { readonly tls: ServerTls; readonly bindAddress: string },
-  api: Api,
+  tls: ServerTls,
+  { bindAddress, ...shared }: NodeServerOptions,
 ) {
   const seen = stateOfFiles(tls);
   const certificates = readServerCertificates(tls);
   const { port, clients } = tls;
-  const { trace } = runtime;
   const place = { port, bindAddress, otherPort: "[ssl] port" };
-  const options = { port, bindAddress, api, trace, certificates, clients };
+  const options = { ...shared, port, bindAddress, certificates, clients };
   const server = await listening(place, openTlsServer(options));
   return { server, refresher: new CertificateRefresher(runtime, tls, server, seen) };
 }

@@ -2,9 +2,9 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
-import { defineRoute } from "../../src/api/index.ts";
+import { defineRoute, type User } from "../../src/api/index.ts";
 import { type Deferred, deferred } from "../support/deferred.ts";
-import { type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
+import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
 const refused = { error: "service_unavailable", reason: "Too many requests are under way" };
 
@@ -107,5 +107,17 @@ describe("a node with too much to do", () => {
     expect((await ask("POST /films/_bulk_docs", { body: gzipSync(text), headers })).status).toBe(
       201,
     );
+  });
+
+  test("answers server administrators only on the connections that are reserved for them", async () => {
+    const crowded = { method: "GET", path: "/films", query: new Map(), headers: new Map() };
+    const rest = { peer: "", isSecure: false, isReserved: true, body: (async function* () {})() };
+    const signal = new AbortController().signal;
+    const statusFor = async (user: User): Promise<number> => {
+      const { api } = await openFilms({ user });
+      return (await api({ ...crowded, ...rest, signal })).status;
+    };
+    expect(await statusFor(ADMIN)).toBe(200);
+    expect(await statusFor({ name: "joe", roles: [], isAdmin: false })).toBe(503);
   });
 });

@@ -21,6 +21,8 @@ export interface ProcessOptions {
   /** Further options of `tandem serve`. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  /** How many files it may open; the system's limit if absent. */
+  readonly handlesMax?: number;
 }
 
 export interface TandemProcess {
@@ -98,7 +100,12 @@ function spawnTandem(
     writeFileSync(file, `${options.storeIni ?? ""}${options.ini ?? ""}`);
     flags.push("--config", file);
   }
-  return spawn(process.execPath, [MAIN, ...flags], {
+  const program = [process.execPath, MAIN, ...flags];
+  const { handlesMax } = options;
+  // Node raises its limit to the hard one, which only a parent can lower.
+  const limited = ["sh", "-c", `ulimit -n ${handlesMax}; exec "$@"`, "sh", ...program];
+  const [command = "", ...rest] = handlesMax === undefined ? program : limited;
+  return spawn(command, rest, {
     // Tests wait for events, those of single requests and figures among them.
     env: { ...process.env, TANDEM_LOG_LEVEL: "debug", ...environment },
     stdio: ["ignore", "pipe", "pipe"],

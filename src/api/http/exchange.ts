@@ -16,6 +16,8 @@ export interface ApiRequest {
   readonly peer: string;
   /** Whether it came over TLS to this server; what a proxy in front says is in the headers. */
   readonly isSecure: boolean;
+  /** Whether its connection has one of the last places, which are kept for server administrators. */
+  readonly isReserved?: boolean;
   /** Aborts when the client has gone, or the server stops: with a ServerStoppingError. */
   readonly signal: AbortSignal;
 }

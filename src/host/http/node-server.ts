@@ -6,6 +6,7 @@ import type { SecureContextOptions, TLSSocket } from "node:tls";
 import type { Api, ApiRequest, ApiResponse } from "../../api/index.ts";
 import { ServerStoppingError, type Trace } from "../../base/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
+import { Connections } from "./connections.ts";
 
 /** Long `startkey`, `open_revs` and `atts_since` are in request lines; Node's own limit is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
@@ -24,6 +25,8 @@ export interface NodeServerOptions {
   readonly bindAddress: string;
   readonly api: Api;
   readonly trace: Trace;
+  /** Shared by the servers of a process; of its own if absent. */
+  readonly connections?: Connections;
 }
 
 export interface NodeServer {
@@ -60,27 +63,44 @@ export interface TlsNodeServer extends NodeServer {
 const SERVER_OPTIONS = {
   maxHeaderSize: HEADER_BYTES_MAX,
   keepAliveTimeout: 90_000,
+  // A body may take any time as long as it moves (`Connections`), the headers may not.
   requestTimeout: 0,
 };
 
+/** How often Node looks for headers that are late, as a part of the time that they have. */
+const CHECKS_PER_STALL = 12;
+
+function serverOptions({ stallMs }: Connections) {
+  const connectionsCheckingInterval = Math.ceil(stallMs / CHECKS_PER_STALL);
+  return { ...SERVER_OPTIONS, headersTimeout: stallMs, connectionsCheckingInterval };
+}
+
 export async function openNodeServer(options: NodeServerOptions): Promise<NodeServer> {
+  const { connections = new Connections() } = options;
   const unanswered = new UnansweredRequests();
-  return serve(createServer(SERVER_OPTIONS, listener(options, unanswered)), options, unanswered);
+  const server = createServer(
+    serverOptions(connections),
+    listener(options, connections, unanswered),
+  );
+  connections.follow(server);
+  return serve(server, options, unanswered);
 }
 
 export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeServer> {
-  const { certificates, clients } = options;
+  const { certificates, clients, connections = new Connections() } = options;
   const unanswered = new UnansweredRequests();
   const server = createTlsServer(
     {
-      ...SERVER_OPTIONS,
+      ...serverOptions(connections),
       ...certificates,
+      handshakeTimeout: connections.stallMs,
       requestCert: clients !== undefined,
       // Node refuses clients without a certificate along with those that have a wrong one.
       rejectUnauthorized: false,
     },
-    listener(options, unanswered),
+    listener(options, connections, unanswered),
   );
+  connections.follow(server);
   if (clients !== undefined) {
     server.prependListener("secureConnection", (socket: TLSSocket) => {
       if (!mayCome(socket, clients)) socket.destroy();
@@ -98,9 +118,15 @@ function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificate
   return socket.authorized && certificateDepth(certificate) <= depthMax;
 }
 
-function listener(options: NodeServerOptions, unanswered: UnansweredRequests) {
+function listener(
+  options: NodeServerOptions,
+  connections: Connections,
+  unanswered: UnansweredRequests,
+) {
   return (incoming: IncomingMessage, outgoing: ServerResponse): void => {
-    answer(options, incoming, outgoing, unanswered.begin(outgoing)).catch((error: unknown) => {
+    const isReserved = connections.begin(incoming, outgoing);
+    const request = requestOf(incoming, unanswered.begin(outgoing), isReserved);
+    answer(options, request, incoming, outgoing).catch((error: unknown) => {
       options.trace.event("http.answer-failed", { error: String(error) });
       outgoing.destroy();
     });
@@ -176,17 +202,23 @@ function listen(
 
 async function answer(
   { api }: NodeServerOptions,
+  request: ApiRequest,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  signal: AbortSignal,
 ): Promise<void> {
-  const response = await api(requestOf(incoming, signal));
+  const response = await api(request);
+  // A reserved place is for the next administrator.
+  if (request.isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
   // A server that stops waits for no further request of a client that keeps its connection.
-  if (signal.aborted) incoming.socket.end();
+  if (request.signal.aborted) incoming.socket.end();
 }
 
-function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
+function requestOf(
+  incoming: IncomingMessage,
+  signal: AbortSignal,
+  isReserved: boolean,
+): ApiRequest {
   const { target, host } = originForm(incoming.url ?? "/");
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
@@ -204,6 +236,7 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
     body: incoming,
     peer: incoming.socket.remoteAddress ?? "",
     isSecure: "encrypted" in incoming.socket,
+    isReserved,
     signal,
   };
 }
