@@ -12,6 +12,8 @@ interface Replaced {
   /** Absent where jobs were only counted, as is `refused`. */
   readonly changed?: number;
   readonly refused?: number;
+  /** Jobs of other users whose credential was not the valid one. */
+  readonly withheld?: { readonly count: number };
 }
 
 export function CredentialDialog({
@@ -64,9 +66,10 @@ export function CredentialDialog({
         if (version.current === asked) setMatched(answer.matched);
         return;
       }
-      const { changed = 0, refused = 0 } = answer;
+      const { changed = 0, refused = 0, withheld } = answer;
       const others = refused === 0 ? "" : `; ${formatCount(refused, "document")} refused them`;
-      announce(`New credentials for ${formatCount(changed, "job")}${others}`);
+      const kept = withheld && `; ${formatCount(withheld.count, "job")} of other users withheld`;
+      announce(`New credentials for ${formatCount(changed, "job")}${others}${kept ?? ""}`);
       onClose(true);
     } catch (failure) {
       if (!(failure instanceof RequestError)) throw failure;
