@@ -33,6 +33,7 @@ export { parseBeginning } from "./json-beginning.ts";
 export { JsonElements } from "./json-elements.ts";
 export { JsonFields } from "./json-fields.ts";
 export { parseElements, parseInTurns } from "./json-parse.ts";
+export type { ScanOptions } from "./json-scan.ts";
 export { JsonLimitError } from "./json-scan.ts";
 export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json-text.ts";
 export {

@@ -52,6 +52,7 @@ const STATUS_COUNT = 52;
 const STATUS_INDEX = 53;
 const CLEAN_UP = 54;
 const LOGIN_GATE = 60;
+const HAZARD = 61;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -263,6 +264,11 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(60, digest)",
     value: "json, sealed where secrets are",
     note: "failed logins of an account at a server; digest is the MD5 of both; cleared when there are none, and watched by runs that wait for their turn",
+  },
+  {
+    key: "(61, jobId)",
+    value: "(1, decision, deathCount, work)",
+    note: "what a run does that may end its node, until it is done; deathCount: how often a node died over it since that decision of an operator; work is null between two runs",
   },
 ];
 
@@ -528,6 +534,10 @@ export class ReplicatorKeys {
 
   forgottenEvent(): Key {
     return this.#replicator.pack([FORGOTTEN_EVENT]);
+  }
+
+  hazard(jobId: string): Key {
+    return this.#replicator.pack([HAZARD, jobId]);
   }
 
   loginGate(digest: Uint8Array): Key {

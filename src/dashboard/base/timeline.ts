@@ -16,6 +16,7 @@ const BAD_CAUSES = new Set([
   "crashed",
   "stalled",
   "malformed",
+  "quarantined",
   "lost",
   "met-transient",
   "met-persistent",

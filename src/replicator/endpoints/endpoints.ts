@@ -28,7 +28,7 @@ import { type Endpoint, EndpointError } from "./endpoint.ts";
 import { type HostMeasure, hostMeasures } from "./host-measures.ts";
 import { HttpEndpoint } from "./http/http-endpoint.ts";
 import { HttpServer } from "./http/http-server.ts";
-import type { HttpRequestsParts } from "./http/requests.ts";
+import type { Hazardous, HttpRequestsParts } from "./http/requests.ts";
 import type { LocalEndpointParts } from "./local/access.ts";
 import { LocalEndpoint } from "./local/local-endpoint.ts";
 
@@ -62,6 +62,8 @@ export interface RunConnections {
   readonly activity?: Activity;
   /** A higher number asks for connections that are new. */
   readonly generation?: number;
+  /** Does work on an answer that may end the node. */
+  readonly during?: Hazardous;
 }
 
 export class Endpoints {
@@ -92,7 +94,7 @@ export class Endpoints {
     address: EndpointAddress,
     options: ReplicationOptions,
     owner: Authority,
-    { activity, generation }: RunConnections = {},
+    { activity, generation, during }: RunConnections = {},
   ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
@@ -109,6 +111,7 @@ export class Endpoints {
         parseMultipart: parts.parseMultipart,
         activity,
         generation,
+        during,
       },
       resolveReferences(address, (reference) => this.#secret(reference)),
       options,

@@ -41,6 +41,7 @@ const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause
   "met-transient": { ...NO_PLACE, class: "duplicate" },
   "met-persistent": { ...NO_PLACE, class: "duplicate" },
   malformed: { ...NO_PLACE, class: "invalid" },
+  quarantined: { ...NO_PLACE, class: "other" },
 };
 const KINDS: readonly JobKind[] = [
   "transient one-shot",
@@ -62,6 +63,7 @@ const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind
   "met-transient": { kind: "met-transient", failure: FAILURE },
   "met-persistent": { kind: "met-persistent", failure: FAILURE },
   malformed: { kind: "malformed", failure: FAILURE },
+  quarantined: { kind: "quarantined", failure: FAILURE },
   "list-tried": { kind: "list-tried" },
   "list-stopped": { kind: "list-stopped" },
   "list-met": { kind: "list-met" },

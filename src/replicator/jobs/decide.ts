@@ -80,6 +80,8 @@ export type RunEnding =
   | { readonly kind: "met-transient"; readonly failure: ReplicationFailure }
   | { readonly kind: "met-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
+  /** Nodes died over it (`hazard.ts`): it waits for an operator. */
+  | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
   /** A run for the failures alone: they were tried, it was stopped before, or another job owns the replication. */
   | { readonly kind: "list-tried" }
   | { readonly kind: "list-stopped" }
@@ -113,6 +115,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   // Nobody asks a second time for the job of a rule: it waits until the document is gone.
   "met-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
+  quarantined: ALL("failed"),
   "list-tried": ALL("same"),
   "list-stopped": ALL("same"),
   "list-met": ALL("same"),
@@ -257,6 +260,8 @@ function causeOf(ending: RunEnding): FailureCause | undefined {
       return { ...NO_PLACE, class: "duplicate" };
     case "malformed":
       return { ...NO_PLACE, class: "invalid" };
+    case "quarantined":
+      return { ...NO_PLACE, class: "other" };
     default:
       return undefined;
   }

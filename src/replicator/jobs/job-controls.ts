@@ -1,6 +1,7 @@
 /** Reads and records what operators decided (`job-control.ts`). */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
+import { decodeHazard, encodeHazard, type Hazard, NO_HAZARD } from "./hazard.ts";
 import { type ControlEvent, type JobControl, UNTOUCHED } from "./job-control.ts";
 import { decodeJobControl, encodeJobControl } from "./job-control-record.ts";
 
@@ -55,7 +56,26 @@ export class JobControls {
     tx.set(this.#keys.jobControl(jobId), ended);
   }
 
+  /** The hazard of a job, without one that an operator's decision has settled. */
+  async hazard(
+    tx: ReadTransaction,
+    jobId: string,
+    { decision }: Pick<JobControl, "decision">,
+  ): Promise<Hazard> {
+    const value = await tx.get(this.#keys.hazard(jobId));
+    const hazard = value && decodeHazard(value);
+    return hazard?.decision === decision ? hazard : { ...NO_HAZARD, decision };
+  }
+
+  /** Stores a hazard, or removes one that says nothing. */
+  setHazard(tx: Transaction, jobId: string, hazard: Hazard): void {
+    const key = this.#keys.hazard(jobId);
+    if (hazard.work === undefined && hazard.deathCount === 0) tx.clear(key);
+    else tx.set(key, encodeHazard(hazard));
+  }
+
   remove(tx: Transaction, jobId: string): void {
     tx.clear(this.#keys.jobControl(jobId));
+    tx.clear(this.#keys.hazard(jobId));
   }
 }

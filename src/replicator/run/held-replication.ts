@@ -31,6 +31,8 @@ import {
   type Fate,
   type RunEnding,
 } from "../jobs/decide.ts";
+import type { ReplicationFailure } from "../jobs/failing.ts";
+import { afterDeath, type Hazard, NO_HAZARD, quarantine } from "../jobs/hazard.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import {
@@ -105,6 +107,9 @@ export class HeldReplication {
   #requestToStore: JobData | undefined;
   /** What an operator had decided when this run began. */
   #control: JobControl = UNTOUCHED;
+  #hazard: Hazard = NO_HAZARD;
+  /** Pieces of work under way that may end the node. */
+  #hazardCount = 0;
   #hasCheckpoint = false;
   #storedBacklog: Backlog | undefined;
   /** What this run has measured; undefined: nothing yet. */
@@ -172,6 +177,44 @@ export class HeldReplication {
       this.noteChangesPending(backlog.pending);
     }
     return this.#control;
+  }
+
+  /**
+   * Why the job must not run, because nodes died over it; counts a death that was not counted yet. Called once, before the
+   * run begins.
+   */
+  async findQuarantine(): Promise<ReplicationFailure | undefined> {
+    const { kv, controls } = this.parts;
+    const { id } = this.held;
+    const found = await kv.read((tx) => controls.hazard(tx, id, this.#control));
+    this.#hazard = afterDeath(found);
+    if (found.work !== undefined) {
+      await kv.transact(async (tx) => {
+        await this.verify(tx);
+        controls.setHazard(tx, id, this.#hazard);
+      });
+    }
+    return quarantine(this.#hazard, found.work);
+  }
+
+  /** Does work that may end the node, which is stored while it lasts. The job has survived it when it settles. */
+  async during<T>(work: string, perform: () => Promise<T>): Promise<T> {
+    if (this.#hazardCount++ === 0) await this.#storeHazard({ ...this.#hazard, work });
+    try {
+      return await perform();
+    } finally {
+      this.#hazard = { ...NO_HAZARD, decision: this.#control.decision };
+      if (--this.#hazardCount === 0) await this.#storeHazard(this.#hazard);
+    }
+  }
+
+  #storeHazard(hazard: Hazard): Promise<void> {
+    const { kv, controls } = this.parts;
+    const store = async (tx: Transaction): Promise<void> => {
+      await this.verify(tx);
+      controls.setHazard(tx, this.held.id, hazard);
+    };
+    return kv.transact(store, { whenUnknown: "retry" });
   }
 
   /** What was known before this run of changes that had not arrived; undefined: nothing, or all had. */

@@ -14,6 +14,7 @@ import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
+import type { Hazardous } from "../endpoints/http/requests.ts";
 import { classifyFailure, describeFailure, unreachableOrigin } from "../failures/failure.ts";
 import { FailurePlaces } from "../failures/failure-places.ts";
 import type { RetryRequest } from "../failures/run-failures.ts";
@@ -140,6 +141,8 @@ export class ReplicationJob {
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
+    const failure = await this.#job.findQuarantine();
+    if (failure !== undefined) return { kind: "quarantined", failure };
     const missed = hasEnded(before.state) ? undefined : this.#missedHours(replication);
     if (missed !== undefined) return missed;
     try {
@@ -508,7 +511,11 @@ export class ReplicationJob {
   ): Endpoint {
     const address = replication[side];
     const { options } = replication;
-    const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, connections);
+    const during: Hazardous = (work, perform) => this.#job.during(work, perform);
+    const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, {
+      ...connections,
+      during,
+    });
     return this.#places.watch(endpoint, side, address);
   }
 }

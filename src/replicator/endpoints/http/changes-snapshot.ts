@@ -6,12 +6,7 @@
  * The answer's rows are read as they come, and no faster than they are copied. An answer that breaks off is requested
  * again from its last row on.
  */
-import {
-  errorCode,
-  JsonElements,
-  type JsonValue,
-  outlineJsonInTurns,
-} from "../../../base/index.ts";
+import { errorCode, JsonElements, type JsonValue } from "../../../base/index.ts";
 import type { FetchResponse } from "../../../http-client/index.ts";
 import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
 import { CHANGES_ANSWER } from "./answer-budget.ts";
@@ -124,7 +119,7 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
     for await (const piece of response.body) {
       const whole = elements.push(piece);
       if (whole === undefined) continue;
-      yield (await outlineJsonInTurns(whole, ROWS, requests.turns())).elements();
+      yield (await requests.outline(whole, path, ROWS)).elements();
     }
     text = elements.rest;
   } catch (error) {

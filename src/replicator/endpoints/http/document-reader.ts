@@ -116,7 +116,7 @@ export class HttpDocumentReader {
     return readOpenRevisions(
       {
         response,
-        turns: this.#requests.turns(),
+        outline: (bytes, limits) => this.#requests.outline(bytes, path, limits),
         parseMultipart: this.#parts.parseMultipart,
         readAttachment: (document, attachment) =>
           this.#readAttachment(request.id, document, attachment, signal),

@@ -2,12 +2,7 @@
  * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers use: multipart/mixed whose parts are documents
  * or multipart/related with the attachments after the document, or a JSON array.
  */
-import {
-  type JsonValue,
-  outlineJsonInTurns,
-  splitObject,
-  type Turns,
-} from "../../../base/index.ts";
+import { type JsonValue, type ScanOptions, splitObject } from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
 import { type FetchResponse, readBytes } from "../../../http-client/index.ts";
 import {
@@ -32,27 +27,33 @@ const RESULTS_DEPTH = 3;
 export interface OpenRevisionsAnswer {
   readonly response: FetchResponse;
   readonly parseMultipart: MultipartParser;
-  readonly turns: Turns;
+  readonly outline: OutlineDocument;
   /** The stored bytes of an attachment whose bytes the answer does not hold. */
   readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
 }
+
+/** Scans a document. Throws as `outlineJson` does. */
+export type OutlineDocument = (
+  bytes: Uint8Array,
+  limits: Partial<ScanOptions>,
+) => Promise<JsonValue>;
 
 /** Hands each document of the answer to `consume`. False when it holds none. */
 export async function readOpenRevisions(
   answer: OpenRevisionsAnswer,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<boolean> {
-  const { response, parseMultipart, turns } = answer;
+  const { response, parseMultipart, outline } = answer;
   const { type, parameters } = parseMediaType(response.headers.get("content-type") ?? "");
   if (type !== "multipart/mixed") {
-    return readArray(answer, await readJson(response, RESULTS_DEPTH, turns), consume);
+    return readArray(answer, await readJson(response, RESULTS_DEPTH, outline), consume);
   }
   let found = false;
   for await (const part of parseMultipart(response.body, boundaryOf(parameters))) {
     const partType = parseMediaType(part.headers.get("content-type") ?? "application/json");
     if (partType.type === "multipart/related") {
       const parts = parseMultipart(part.body, boundaryOf(partType.parameters));
-      await consumeRelated(parts, turns, consume);
+      await consumeRelated(parts, outline, consume);
       found = true;
       continue;
     }
@@ -60,7 +61,7 @@ export async function readOpenRevisions(
       await drain(part.body);
       continue;
     }
-    const document = await readJson(part, DOCUMENT_DEPTH, turns);
+    const document = await readJson(part, DOCUMENT_DEPTH, outline);
     // Its stubs are attachments that the target has: the server would have sent the others.
     await consume(withoutAttachments(document));
     found = true;
@@ -87,21 +88,21 @@ async function readArray(
 /** The document first, then the attachments that follow, in the order of `_attachments`. */
 async function consumeRelated(
   parts: AsyncIterable<MultipartPart>,
-  turns: Turns,
+  outline: OutlineDocument,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<void> {
   const iterator = parts[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
-  const document = await readJson(first.value, DOCUMENT_DEPTH, turns);
+  const document = await readJson(first.value, DOCUMENT_DEPTH, outline);
   const { id, attachments } = parseDocument(document);
   const following = attachments.filter(({ content }) => content.kind === "follows");
-  const outline = following.map(describe);
+  const described = following.map(describe);
   await consume({
     id: idOf(id),
     text: document.text,
     hasStubs: following.length < attachments.length,
-    outline,
+    outline: described,
     attachments: followingParts(iterator, following),
   });
   for (let rest = await iterator.next(); rest.done !== true; rest = await iterator.next()) {
@@ -220,14 +221,14 @@ function idOf(id: string | undefined): string {
 async function readJson(
   json: Pick<FetchResponse | MultipartPart, "body">,
   depthMax: number,
-  turns: Turns,
+  outline: OutlineDocument,
 ): Promise<JsonValue> {
   const { bytesMax, valuesMax } = DOCUMENT_ANSWER;
   const bytes = await readBytes(json, bytesMax);
   if (bytes === undefined) throw tooLarge(`more than ${bytesMax} bytes`);
   const limits = { depthMax, valueCountMax: valuesMax, rowCountMax: MEMBERS_MAX };
   try {
-    return await outlineJsonInTurns(bytes, limits, turns);
+    return await outline(bytes, limits);
   } catch (error) {
     if (isTooMuch(error)) throw tooLarge(`more than ${MEMBERS_MAX} members`);
     // An answer that broke off is one that did not come, and no fault of the document.

@@ -8,6 +8,7 @@ import {
   outlineJsonInTurns,
   parseInTurns,
   type Runtime,
+  type ScanOptions,
   Turns,
 } from "../../../base/index.ts";
 import { namesSystemDatabase } from "../../../databases/index.ts";
@@ -84,7 +85,15 @@ export interface HttpRequestsParts {
   readonly activity?: Activity | undefined;
   /** A higher number asks for connections that are new. */
   readonly generation?: number | undefined;
+  /** Absent: nothing is stored about long answers. */
+  readonly during?: Hazardous | undefined;
 }
+
+/** Does work that may end the node, after storing what it is. */
+export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
+
+/** An answer of this length may end the node that parses it. */
+const HAZARD_BYTES_MIN = 8 * 1024 * 1024;
 
 export type Method = "GET" | "PUT" | "POST";
 
@@ -270,7 +279,8 @@ export class HttpRequests {
       body = isRefusal
         ? await readBeginning(response, bytesMax)
         : await this.readWhole(response, path, bytesMax);
-      json = await this.#jsonOf(body, path, parts, isRefusal);
+      const parse = () => this.#jsonOf(body, path, parts, isRefusal);
+      json = await this.#process(body, path, parse);
       if (!isRefusal && json === undefined && isBroken(shownText(body))) {
         throw this.brokenOff(method, path);
       }
@@ -298,7 +308,7 @@ export class HttpRequests {
     { budget, outline }: Whole,
     isRefusal: boolean,
   ): Promise<unknown> {
-    const turns = this.turns();
+    const turns = this.#turns();
     const { depthMax, nestingMax } = outline ?? PARSED;
     const limits = { depthMax, nestingMax, valueCountMax: budget.valuesMax };
     try {
@@ -350,8 +360,19 @@ export class HttpRequests {
     return new EndpointError(ANSWER_TOO_LONG, reason);
   }
 
-  /** Yields to the event loop while an answer is scanned. */
-  turns(): Turns {
+  /** Scans an answer to this path, or a part of it, in steps that yield. Throws as `outlineJson` does. */
+  outline(bytes: Uint8Array, path: string, limits: Partial<ScanOptions>): Promise<JsonValue> {
+    return this.#process(bytes, path, () => outlineJsonInTurns(bytes, limits, this.#turns()));
+  }
+
+  /** Does work on an answer to this path. If a node dies over a long one, the next run of the job knows. */
+  #process<T>({ length }: Uint8Array, path: string, perform: () => Promise<T>): Promise<T> {
+    const { during } = this.#parts;
+    if (during === undefined || length < HAZARD_BYTES_MIN) return perform();
+    return during(`${length} bytes from ${this.shownUrl}${shownPath(path)}`, perform);
+  }
+
+  #turns(): Turns {
     return new Turns(this.#parts.runtime.clock);
   }
 
