@@ -59,6 +59,14 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bMath\.random\b/, "Math.random: take a Random"],
 ];
 
+/** Not in tests, whose lists have a known length. */
+const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
+  [
+    /\.(push|unshift)\(\.\.\.|Math\.(max|min)\((.*, )?\.\.\./,
+    "a spread of a list into a call overflows the stack: take append, largest or smallest of base",
+  ],
+];
+
 const BANS: readonly (readonly [RegExp, string])[] = [
   [/\bconsole\./, "console: announce an event, or write to a stream"],
   [/\b(FIXME|XXX)\b/, "a mark that must not stay"],
@@ -81,6 +89,7 @@ export function checkSource(path: string, text: string): string[] {
     };
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
+    for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);
     if (!OUTER.has(layer)) {
       for (const [pattern, what] of CORE_BANS) if (pattern.test(line)) report(what);
     }

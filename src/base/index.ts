@@ -45,6 +45,7 @@ export {
   splitObject,
   validateJson,
 } from "./json-text.ts";
+export { append, largest, replaceAll, smallest } from "./lists.ts";
 export { Notifier } from "./notifier.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";
 export type { Page } from "./page.ts";

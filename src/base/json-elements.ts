@@ -2,8 +2,10 @@
  * Reads a JSON object whose one long array comes in pieces, such as an answer with rows. It hands out each element of
  * the array when it is complete, and keeps the text around the array for the end.
  */
+
 import { byteText, concatBytes, Utf8Writer, utf8Decode } from "./bytes.ts";
 import { JsonLimitError } from "./json-scan.ts";
+import { append } from "./lists.ts";
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -84,7 +86,7 @@ export class JsonElements {
       } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
         this.#depth--;
         if (!this.#isInArray || this.#depth >= ELEMENT_DEPTH) continue;
-        whole.push(...this.#take(piece.subarray(start, at - 1)));
+        append(whole, this.#take(piece.subarray(start, at - 1)));
         this.#isInArray = false;
         start = at - 1;
         wholeEnd = -1;
@@ -93,7 +95,7 @@ export class JsonElements {
     if (!this.#isInArray) this.#keep(piece.subarray(start));
     else if (wholeEnd < 0) this.#hold(piece.subarray(start));
     else {
-      whole.push(...this.#take(piece.subarray(start, wholeEnd)));
+      append(whole, this.#take(piece.subarray(start, wholeEnd)));
       this.#hold(piece.subarray(wholeEnd + 1));
     }
     return arrayOf(whole);

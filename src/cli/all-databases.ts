@@ -1,4 +1,5 @@
 /** The databases of a server, for commands with `--all`: patterns choose them, as in rules. */
+import { append } from "../base/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import {
   listNames,
@@ -109,7 +110,7 @@ async function namesAt(
   const names: string[] = [];
   const turn = async (): Promise<void> => signal.throwIfAborted();
   const pages = listNames(connections.openServer(server), turn, signal);
-  for await (const page of pages) names.push(...page.names);
+  for await (const page of pages) append(names, page.names);
   return names;
 }
 

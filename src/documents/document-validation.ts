@@ -7,7 +7,14 @@
  * again. A verdict holds for these design documents, this security object and this old revision. The writing
  * transaction has read all of them, so each edit was judged against the revision that it replaces.
  */
-import { equalBytes, type JsonText, OperationalError, Turns, Utf8Text } from "../base/index.ts";
+import {
+  append,
+  equalBytes,
+  type JsonText,
+  OperationalError,
+  Turns,
+  Utf8Text,
+} from "../base/index.ts";
 import {
   type Attachment,
   type DatabaseHook,
@@ -287,7 +294,7 @@ class DocumentValidation implements WriteValidation {
       // One of them is to blame; the others are not to suffer for it.
       const answers: Verdict[] = [];
       for (const question of questions) {
-        answers.push(...(await this.#run(validator, [question])));
+        append(answers, await this.#run(validator, [question]));
       }
       return answers;
     }

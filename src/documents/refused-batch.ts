@@ -4,7 +4,7 @@
  *
  * Of n documents, g of which are to blame, this takes at most 1 + 2 · g · ⌈log₂ n⌉ writes, and never more than 2n - 1.
  */
-import { assert } from "../base/index.ts";
+import { append, assert } from "../base/index.ts";
 
 /** What was refused together, and why. */
 export interface RefusedBatch<Item, Cause> {
@@ -51,7 +51,7 @@ export async function splitRefused<Item, Cause>(
   const rounds = writing.bothHalvesFirst === true ? [halves] : halves.map((half) => [half]);
   for (const round of rounds) {
     const refused: RefusedBatch<Item, Cause>[] = [];
-    for (const half of round) refused.push(...(await writing.write(half)));
+    for (const half of round) append(refused, await writing.write(half));
     for (const part of refused) await splitRefused(part, writing);
   }
 }

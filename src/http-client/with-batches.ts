@@ -2,7 +2,14 @@
  * Sends short requests to a Tandem together (decision 304): while one to it is under way, others are gathered for a turn of the event loop
  * and travel as one, which saves both sides most of what a request costs them. Whoever asks does not notice.
  */
-import { abortable, type Clock, concatBytes, EMPTY_BYTES, utf8Encode } from "../base/index.ts";
+import {
+  abortable,
+  type Clock,
+  concatBytes,
+  EMPTY_BYTES,
+  largest,
+  utf8Encode,
+} from "../base/index.ts";
 import {
   BATCH_MESSAGES_MAX,
   BATCH_TYPE,
@@ -224,7 +231,7 @@ function batchRequest(members: readonly Member[], signal: AbortSignal): FetchReq
     url: `${root}_tandem/_batch`,
     headers: { ...sharedHeaders(request), "content-type": BATCH_TYPE },
     body: concatBytes(members.flatMap(messageOf)),
-    inactivityTimeoutMs: Math.max(...members.map((member) => member.request.inactivityTimeoutMs)),
+    inactivityTimeoutMs: largest(members.map((member) => member.request.inactivityTimeoutMs)),
     ...(connection === undefined ? {} : { connection }),
     signal,
   };

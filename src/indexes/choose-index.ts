@@ -5,6 +5,7 @@
  * a partial filter is used only when the query names it. Of several the one is chosen whose first fields the selector
  * says most about; then the one with the fewest fields; then the first by name.
  */
+import { append } from "../base/index.ts";
 import { isSelectorObject, selectorFields } from "../protocol/index.ts";
 import { type FieldRanges, fieldRanges, type Range } from "./field-ranges.ts";
 
@@ -179,7 +180,7 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
     if (!isSelectorObject(term)) continue;
     const [name, argument] = Object.entries(term)[0] ?? [];
     if (name === undefined) continue;
-    if (name === "$and" && Array.isArray(argument)) terms.push(...argument);
+    if (name === "$and" && Array.isArray(argument)) append(terms, argument);
     else if (name === "$or" && Array.isArray(argument)) {
       // Without a branch nothing is missing, as in CouchDB: such a query finds nothing.
       const before = missing;

@@ -15,7 +15,7 @@
  * than ICU's. Who reads a range widens it to the primary level (`index-key.ts`), and asks the selector of each document. A key that
  * was not cut off ends with the whole text, which can be read from it.
  */
-import { assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
+import { append, assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
@@ -191,10 +191,10 @@ export class Collation {
         (this.#letters.compare(longer, character) === 0 ||
           this.#letters.compare(longer + HIGHEST, character) > 0);
       if (!isPart) {
-        primary.push(...weight(FIRST_WEIGHT + 2 * index + 1));
+        append(primary, weight(FIRST_WEIGHT + 2 * index + 1));
         return { primary, isGap: true, partCount: partCount + 1 };
       }
-      primary.push(...weight(FIRST_WEIGHT + 2 * index));
+      append(primary, weight(FIRST_WEIGHT + 2 * index));
       parts = longer;
     }
   }

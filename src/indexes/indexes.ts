@@ -4,6 +4,7 @@
  * first build (`index-builds.ts`), page by page.
  */
 import {
+  append,
   compareBytes,
   concatBytes,
   type Digests,
@@ -328,7 +329,7 @@ export class Indexes {
       if (winner === undefined || winner.deleted) continue;
       // It may have megabytes, which were written and read in this turn.
       if (winner.body.length > LONG_BYTES) await turns.give();
-      wanted.push(...(await definitionsOf(designs[index] as string, winner.body, turns)));
+      append(wanted, await definitionsOf(designs[index] as string, winner.body, turns));
     }
     if (wanted.length === 0 && registered.length === 0) return;
     const version = entryVersion(await this.#openCollation());

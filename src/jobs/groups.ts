@@ -2,7 +2,7 @@
  * The groups of jobs: their shares, their usage, and which have to give way (fair share: RFC 017). `standing.ts` orders
  * groups, `group-queue.ts` finds the next one.
  */
-import type { Runtime } from "../base/index.ts";
+import { type Runtime, smallest } from "../base/index.ts";
 import {
   type Key,
   type KeyRange,
@@ -254,7 +254,7 @@ export class Groups {
     for (let from: Key | undefined = begin; from !== undefined; ) {
       const range: KeyRange = { begin: from, end };
       const page = await kv.read((tx) => this.#firstDueSecs(tx.snapshot, type, range));
-      earliestSec = Math.min(earliestSec, ...page.dueSecs);
+      earliestSec = smallest(page.dueSecs, earliestSec);
       from = page.next;
     }
     return earliestSec === Infinity ? undefined : earliestSec;

@@ -2,7 +2,7 @@
  * The writes of a transaction so far, by key, as its own reads see them. Cleared ranges are kept beside the entries; an
  * entry is always newer than the clear around it.
  */
-import { assert } from "../base/index.ts";
+import { assert, replaceAll } from "../base/index.ts";
 import { BEHIND_LAST_KEY, keyText } from "./key-bytes.ts";
 import { type AtomicOperation, applyAtomic, type Mutation } from "./mutation.ts";
 import { RangeSet } from "./range-set.ts";
@@ -130,7 +130,7 @@ export class WriteBuffer {
       return lowest < from || lowest >= to;
     });
     if (kept.length < this.#stampedKeys.length) {
-      this.#stampedKeys.splice(0, this.#stampedKeys.length, ...kept);
+      replaceAll(this.#stampedKeys, kept);
     }
   }
 

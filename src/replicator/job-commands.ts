@@ -2,7 +2,7 @@
  * The commands of an operator for one job, on whichever node it runs. Every command is one transaction, and is recorded
  * with the job.
  */
-import type { Runtime } from "../base/index.ts";
+import { append, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
@@ -51,7 +51,7 @@ export class JobCommands {
     const found: JobControl[] = [];
     for (let start = 0; start < jobIds.length; start += PAGE_ROWS_MAX) {
       const page = jobIds.slice(start, start + PAGE_ROWS_MAX);
-      found.push(...(await kv.read((tx) => controls.getMany(tx, page))));
+      append(found, await kv.read((tx) => controls.getMany(tx, page)));
     }
     return found;
   }

@@ -3,7 +3,7 @@
  * dropped, and each segment is decoded separately, leniently. So `/db//doc/` is `/db/doc`, and `/a%2Fb` is the database
  * `a/b`.
  */
-import { concatBytes, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { concatBytes, largest, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
 
@@ -73,7 +73,10 @@ export class Router {
       } else known.routes.unshift(route);
     }
     const sorted = [...patterns.values()].sort(bySpecificity);
-    const lengthMax = Math.max(0, ...sorted.map(({ segments }) => segments.length));
+    const lengthMax = largest(
+      sorted.map(({ segments }) => segments.length),
+      0,
+    );
     this.#patternsByLength = Array.from({ length: lengthMax + 2 }, (_, length) =>
       sorted.filter(({ segments }) => fitsLength(segments, length)),
     );

@@ -1,5 +1,11 @@
 /** Reduces documents to some fields (`fields` of `_find`). The values keep the texts that came. */
-import { type JsonMember, type JsonText, joinObject, type Turns } from "../../base/index.ts";
+import {
+  type JsonMember,
+  type JsonText,
+  joinObject,
+  largest,
+  type Turns,
+} from "../../base/index.ts";
 import type { ViewedDocument } from "../documents/document-view.ts";
 
 /** A value, or an object that is being put together. */
@@ -14,7 +20,7 @@ export async function projectDocument(
   paths: readonly (readonly string[])[],
   turns: Turns,
 ): Promise<JsonText> {
-  const depth = Math.max(...paths.map((path) => path.length));
+  const depth = largest(paths.map((path) => path.length));
   const values = await document.fields(depth, turns);
   const result = new Map<string, Node>();
   for (const path of paths) {

@@ -3,6 +3,7 @@
  * as if it had come alone, for the sender of the batch. CouchDB has no counterpart.
  */
 import {
+  append,
   type Clock,
   concatBytes,
   EMPTY_BYTES,
@@ -187,7 +188,7 @@ class BatchAnswers {
     const bytes = await this.#wholeBody(body);
     const head = bytes === undefined ? { alone: true } : { status, headers };
     const message = batchMessage({ request: number, ...head }, bytes ?? EMPTY_BYTES);
-    this.#messages.push(...message);
+    append(this.#messages, message);
     // The body is counted already.
     this.#heldCount += message[0]?.length ?? 0;
     this.#leftCount--;

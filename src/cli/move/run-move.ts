@@ -1,4 +1,5 @@
 /** `tandem move …`: does a step between two servers, and prints what came of each document. */
+import { append } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { VERSION } from "../../server/index.ts";
 import { type Connections, openConnections } from "../connections.ts";
@@ -35,7 +36,7 @@ export async function runPlan(flags: MoveFlags): Promise<void> {
     for (const database of flags.database) {
       for await (const page of parts.from.pages(database)) {
         const chosen = page.filter(({ id }) => parts.only?.has(id) !== false);
-        planned.push(...(await planPage(parts, database, chosen)));
+        append(planned, await planPage(parts, database, chosen));
       }
     }
     const uuids = await parts.uuids();

@@ -6,7 +6,7 @@
  * Purges are numbered, and the latest of them are remembered (`_purged_infos`), also those that found nothing, as in
  * CouchDB. The number is read and written, so two purges of one database conflict.
  */
-import { OperationalError, Utf8Text } from "../../base/index.ts";
+import { append, OperationalError, Utf8Text } from "../../base/index.ts";
 import {
   CLEARED_KEYS_MAX,
   type Key,
@@ -158,7 +158,7 @@ export class DocumentPurger {
       const left = attachments.get(leaf) ?? [];
       this.#parts.leaves.drop(tx, id, leaf, leaf.leaf, { attachments: left, kept: [] });
       loaded.tree.removeLeaf(leaf);
-      gone.push(...loaded.tree.ancestorsOnlyOf(leaf));
+      append(gone, loaded.tree.ancestorsOnlyOf(leaf));
     }
     this.#parts.indexes.update(tx, state, { id, loaded, before }, counting);
     return gone;

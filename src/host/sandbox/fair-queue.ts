@@ -1,7 +1,7 @@
 /**
  * Calls that wait for a thread. Next is the one whose user and database have used threads least, of late; neither may have all threads.
  */
-import type { Clock } from "../../base/index.ts";
+import { type Clock, largest } from "../../base/index.ts";
 import type { Share } from "../../databases/index.ts";
 
 /** Time after which half of the use is forgotten. */
@@ -54,7 +54,7 @@ export class FairQueue<T extends Shared> {
     for (const call of this.#waiting) {
       const uses = keysOf(call.share).map((key) => this.#useOf(key));
       if (uses.some(({ running }) => running >= this.#runningMax)) continue;
-      const usedMs = Math.max(...uses.map((use) => use.usedMs));
+      const usedMs = largest(uses.map((use) => use.usedMs));
       if (usedMs >= leastMs) continue;
       next = call;
       leastMs = usedMs;

@@ -5,7 +5,14 @@
  * Documents with attachments travel alone as well, and their bytes are streamed and never held, unless they are small: then
  * they are part of the text of a document that travels in bulk.
  */
-import { inSpan, type Runtime, runTogether, Semaphore, utf8Encode } from "../../base/index.ts";
+import {
+  append,
+  inSpan,
+  type Runtime,
+  runTogether,
+  Semaphore,
+  utf8Encode,
+} from "../../base/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";
 import { type BatchSizes, batchesOf } from "../../documents/index.ts";
 import {
@@ -264,7 +271,7 @@ export class BatchCopier {
         const held = await room.take(byteCount * BASE64_CHARACTERS);
         try {
           const writer = this.#openWriter(outcome);
-          alone.push(...(await read(() => this.#readSmall(page, writer, pageSignal))));
+          append(alone, await read(() => this.#readSmall(page, writer, pageSignal)));
           held.resize(writer.length);
           if (writer.length > 0) await write(() => writer.flush(pageSignal));
         } finally {
@@ -412,12 +419,16 @@ export class BatchCopier {
       );
       if (results === undefined) {
         this.#bulkGet.giveUp(clock.monotonicMs());
-        alone.push(...small.map(({ request }) => request), ...inBulk.slice(start));
+        append(
+          alone,
+          small.map(({ request }) => request),
+        );
+        append(alone, inBulk.slice(start));
         return { alone, small: [] };
       }
       const rest = await this.#passOn(page, results, writer, signal);
-      alone.push(...rest.alone);
-      small.push(...rest.small);
+      append(alone, rest.alone);
+      append(small, rest.small);
       start += page.length;
     }
     return { alone, small };

@@ -6,7 +6,7 @@
  * announce it, either, and what it announces of the document in its place must be there, and not descend from it. A leaf in its place has
  * a row of its own in the changes, so it is copied or listed by itself.
  */
-import { errorCode, OperationalError } from "../../base/index.ts";
+import { append, errorCode, OperationalError } from "../../base/index.ts";
 import { formatRevision, parseRevision } from "../../protocol/index.ts";
 import type { Endpoint, RevisionRequest } from "../endpoints/endpoint.ts";
 import { wireOf } from "./omitted.ts";
@@ -47,7 +47,7 @@ async function announcedLeaves(
   } as const;
   for await (const items of source.changes(request, signal)) {
     for (const item of items) {
-      if (item.kind === "change" && item.change.id === id) leaves.push(...item.change.revisions);
+      if (item.kind === "change" && item.change.id === id) append(leaves, item.change.revisions);
     }
   }
   return leaves;

@@ -1,5 +1,5 @@
 /** The list of failures of a job, for operators: read, counted, and retried on demand. */
-import { type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
+import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -63,7 +63,7 @@ export class JobFailures {
       const page: FailurePage = await kv.read((tx) =>
         failureLists.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
       );
-      failures.push(...page.entries.slice(toSkip, toSkip + limit - failures.length));
+      append(failures, page.entries.slice(toSkip, toSkip + limit - failures.length));
       toSkip = Math.max(0, toSkip - page.entries.length);
       from = page.next;
     } while (from !== undefined && failures.length < limit);

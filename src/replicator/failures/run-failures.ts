@@ -5,6 +5,7 @@
  * There are two implementations. `StoredRunFailures` serves jobs: it writes to `FailureLists`, which holds the lists of all
  * replications in the store. `MemoryRunFailures` serves a run from the shell.
  */
+import { replaceAll } from "../../base/index.ts";
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
 /** A revision that did not arrive. `read`: the source did not give it; `write`: the target did not take it. */
@@ -81,7 +82,7 @@ export class MemoryRunFailures implements RunFailures {
       ({ id, revision }) =>
         gone.get(id)?.has(revision) !== true && !renewed.has(JSON.stringify([id, revision])),
     );
-    this.failures.splice(0, this.failures.length, ...kept);
+    replaceAll(this.failures, kept);
     for (const failure of failed) {
       this.failures.push(failure);
       this.#ids.add(failure.id);

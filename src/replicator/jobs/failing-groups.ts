@@ -2,6 +2,7 @@
  * Jobs that fail, grouped by the class, side and host of their last failure. The counts are the index's, so a group of a hundred
  * thousand jobs costs as much as one of ten. Of each group that is shown, the jobs that fail longest are looked at.
  */
+import { smallest } from "../../base/index.ts";
 import type { JobName, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
@@ -86,7 +87,7 @@ export class FailingGroups {
       const isWaiting = schedule?.state === "pending" && schedule.scheduledAtSec < NEVER_SEC;
       return isWaiting ? [schedule.scheduledAtSec * 1000] : [];
     });
-    const nextTryMs = triesMs.length === 0 ? undefined : Math.min(...triesMs);
+    const nextTryMs = triesMs.length === 0 ? undefined : smallest(triesMs);
     return { ...key, count, example, failing, nextTryMs };
   }
 

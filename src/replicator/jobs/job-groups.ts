@@ -1,5 +1,5 @@
 /** The groups that share the slots, for people: shares, usage, jobs, and how long jobs wait. */
-import type { Runtime } from "../../base/index.ts";
+import { append, type Runtime } from "../../base/index.ts";
 import { type Jobs, type StateCounts, usageSec } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
@@ -43,7 +43,7 @@ export class JobGroups {
         const names = await jobs.counts.groupNames(tx, REPLICATION_JOB_TYPE, from);
         return Promise.all(names.map((name) => this.#group(tx.snapshot, name)));
       });
-      found.push(...page);
+      append(found, page);
       after = page.at(-1)?.name;
       if (page.length < CHUNK_ROWS_MAX) break;
     }

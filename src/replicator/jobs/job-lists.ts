@@ -3,7 +3,7 @@
  * costs about as many keys as it has rows. Where only tests tell how many jobs match, it tests `TESTED_ROWS_MAX` at most, and then
  * says where to go on.
  */
-import { compareBytes } from "../../base/index.ts";
+import { append, compareBytes } from "../../base/index.ts";
 import type { Job, Jobs, Worker } from "../../jobs/index.ts";
 import {
   type Key,
@@ -115,7 +115,7 @@ export class JobLists {
       });
       const isFull = wantedCount > 0 && matching.length >= wantedCount;
       if (isFull) next = matching[wantedCount - 1]?.position;
-      entries.push(...shown);
+      append(entries, shown);
       matchedCount += matching.length;
       testedCount += rows.length;
       position = rows.at(-1)?.position;

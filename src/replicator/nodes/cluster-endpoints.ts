@@ -2,7 +2,7 @@
  * The servers that jobs copy from and to: how many jobs, how many of them fail there and of what, and how the servers are, as far as
  * the nodes know. From counters and reports, so it costs as much with many jobs as with few.
  */
-import type { Runtime } from "../../base/index.ts";
+import { largest, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
@@ -141,6 +141,9 @@ function summed(measures: readonly HostMeasure[]) {
   return {
     requestCount,
     latencyMs: requestCount === 0 ? undefined : totalMs / requestCount,
-    limiterMs: Math.max(0, ...measures.map(({ limiterMs }) => limiterMs)),
+    limiterMs: largest(
+      measures.map(({ limiterMs }) => limiterMs),
+      0,
+    ),
   };
 }

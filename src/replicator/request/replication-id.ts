@@ -5,7 +5,7 @@
  * `+continuous` and `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is
  * never part of an id; a user's name is, as in CouchDB.
  */
-import { type Digests, md5HexOf } from "../../base/index.ts";
+import { append, type Digests, md5HexOf } from "../../base/index.ts";
 import {
   atom,
   binaries,
@@ -82,7 +82,7 @@ function hashWithSelection(
   const selection = selectionTerms(replication.selection, filterCode);
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
-  selection.push(...omissionTerms(replication));
+  append(selection, omissionTerms(replication));
   // It may have ten thousand ids, and is part of five hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
@@ -121,7 +121,7 @@ export function transientJobId(
   ];
   if (replication.winningRevisionsOnly) terms.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) terms.push(jsonTerm(replication.sinceSequence));
-  terms.push(...omissionTerms(replication));
+  append(terms, omissionTerms(replication));
   return md5HexOf(context.digests, encodeListPieces(terms));
 }
 

@@ -2,6 +2,7 @@
  * Where a rule copies each database to: an address whose last part, the name of the database, has placeholders. `{db}` stands for the
  * name of the source's database; `{1}`, `{2}` and so on for what the stars of its pattern stand for.
  */
+import { largest } from "../../base/index.ts";
 import type { UntrustedName } from "../../databases/index.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { Glob } from "./glob.ts";
@@ -44,7 +45,7 @@ export class TargetTemplate {
     const asked = this.#pieces.map((piece) =>
       typeof piece === "string" || piece.capture === "db" ? 0 : piece.capture,
     );
-    return Math.max(0, ...asked);
+    return largest(asked, 0);
   }
 
   /** All names that it can make, and perhaps more. */

@@ -2,7 +2,7 @@
  * Writes documents to a server: many at once by `_bulk_docs`, or one with its attachments; and reads its errors for
  * those that it refuses.
  */
-import { type Random, Utf8Writer } from "../../../base/index.ts";
+import { append, type Random, Utf8Writer } from "../../../base/index.ts";
 import { writeInHalves } from "../../../documents/index.ts";
 import { readText } from "../../../http-client/index.ts";
 import { encodeDocumentId } from "../../../protocol/index.ts";
@@ -52,7 +52,7 @@ export class HttpDocumentWriter {
         });
         // The target took none of them, because of some.
         if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
-        failures.push(...this.#rowFailures(batch, answer));
+        append(failures, this.#rowFailures(batch, answer));
         return [];
       },
       refuse: (document, answer) => {

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { append, largest, replaceAll, smallest } from "./lists.ts";
+
+/** More than any stack holds. */
+const MANY = Array.from({ length: 1_000_000 }, (_, index) => index);
+
+test("lists of any length are appended, replaced and compared", () => {
+  const list = [-1];
+  append(list, MANY);
+  expect([list.length, list[0], list.at(-1)]).toEqual([1_000_001, -1, 999_999]);
+  replaceAll(list, list.slice(1));
+  expect([list.length, list[0]]).toEqual([1_000_000, 0]);
+  expect([largest(MANY), smallest(MANY)]).toEqual([999_999, 0]);
+});
+
+test("without numbers the start is the answer", () => {
+  expect([largest([], 5), smallest([], 5), largest([7], 5), smallest([3], 5)]).toEqual([
+    5, 5, 7, 3,
+  ]);
+});

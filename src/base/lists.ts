@@ -1,0 +1,30 @@
+/**
+ * Operations on lists of any length. A spread in a call (`push(...items)`) puts every item on the stack, which overflows at some hundred
+ * thousand.
+ */
+
+/** Adds the items to the end of the list. */
+export function append<T>(list: T[], items: Iterable<T>): void {
+  for (const item of items) list.push(item);
+}
+
+/** Replaces the contents of the list. */
+export function replaceAll<T>(list: T[], items: Iterable<T>): void {
+  const replacement = [...items];
+  list.length = 0;
+  append(list, replacement);
+}
+
+/** Returns the largest of the numbers and `start`. */
+export function largest(numbers: Iterable<number>, start = Number.NEGATIVE_INFINITY): number {
+  let found = start;
+  for (const number of numbers) found = Math.max(found, number);
+  return found;
+}
+
+/** Returns the smallest of the numbers and `start`. */
+export function smallest(numbers: Iterable<number>, start = Number.POSITIVE_INFINITY): number {
+  let found = start;
+  for (const number of numbers) found = Math.min(found, number);
+  return found;
+}
