@@ -55,7 +55,7 @@ export class SessionLogin implements GrantSource {
       ({ response, text } = await this.#ask({ authorization }));
     }
     const { status } = response;
-    if (status === 401 || status === 403) return { kind: "refused", status };
+    if (status === 401 || status === 403) return { kind: "refused", status, text };
     if (status === 408 || status === 429 || status >= 502) {
       throw new RequestFailedError({ method: "POST", url: this.#url, cause: `HTTP_${status}` });
     }

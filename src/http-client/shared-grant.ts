@@ -15,10 +15,10 @@ export interface Grant {
   readonly endsAtMs: number;
 }
 
-/** `refused`: the credentials are wrong; the status is what the server says to that. */
+/** `refused`: the credentials are wrong; status and text are the server's answer. */
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
-  | { readonly kind: "refused"; readonly status: number };
+  | { readonly kind: "refused"; readonly status: number; readonly text?: string };
 
 /** Gets a grant. Rejects when the server does not answer, or says "later". */
 export interface GrantSource {

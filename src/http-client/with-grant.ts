@@ -1,11 +1,12 @@
 /** Sends each request with a shared grant, and once more with a newer one when the server refuses it. */
+import { utf8Encode } from "../base/index.ts";
 import { type Fetch, type FetchResponse, isStream } from "./fetch.ts";
-import type { SharedGrant } from "./shared-grant.ts";
+import type { GrantOutcome, SharedGrant } from "./shared-grant.ts";
 
 export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
   return async (request) => {
     const before = await shared.current(request.signal);
-    if (before.kind === "refused") return refusal(before.status);
+    if (before.kind === "refused") return refusal(before);
     const { grant } = before;
     const response = await fetch({ ...request, headers: { ...request.headers, ...grant.headers } });
     shared.observe(response);
@@ -14,14 +15,16 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
     if (!shared.reject(grant) || isStream(request.body)) return response;
     response.discard();
     const after = await shared.current(request.signal);
-    if (after.kind === "refused") return refusal(after.status);
+    if (after.kind === "refused") return refusal(after);
     return fetch({ ...request, headers: { ...request.headers, ...after.grant.headers } });
   };
 }
 
 /** Who gives no grant would not let us in either: the answer to the request itself. */
-function refusal(status: number): FetchResponse {
-  return { status, headers: new Map(), body: nothing(), discard: () => {} };
+function refusal({ status, text }: GrantOutcome & { readonly kind: "refused" }): FetchResponse {
+  return { status, headers: new Map(), body: bodyOf(text), discard: () => {} };
 }
 
-async function* nothing(): AsyncIterable<Uint8Array> {}
+async function* bodyOf(text = ""): AsyncIterable<Uint8Array> {
+  if (text !== "") yield utf8Encode(text);
+}

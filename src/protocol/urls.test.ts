@@ -24,6 +24,7 @@ test.each([
   ["https:/u:p@h", "https:/u:*****@h"],
   ["http:///u:p@h", "http:///u:*****@h"],
   ["//u:p@h", "//u:*****@h"],
+  ["http//u:p@h", "http//u:*****@h"],
   [" http://a user:p@h", " http://a user:*****@h"],
   ["ftp://u:p@h", "ftp://u:*****@h"],
   ["http://u:p/w@h:1", "http://u:*****@h:1"],
@@ -33,6 +34,8 @@ test.each([
   ["http://u:p#w@h/a?t=s", "http://u:*****@h/a?t=*****"],
 ])("a password in what is hardly a URL is not shown: %s", (text, masked) => {
   expect(maskCredentials(text)).toBe(masked);
+  const withoutUser = masked.replace(/^(\s*(?:https?:?|ftp:)?\/*).*:\*{5}@/, "$1");
+  expect(stripCredentials(text)).toBe(withoutUser);
 });
 
 test.each([

@@ -19,7 +19,7 @@ export function encodeAttachmentName(name: string): string {
 }
 
 /** Of a mistyped URL the slashes may be missing; of other schemes they tell the scheme from a user. */
-const SCHEME = /^\s*(?:(?:[a-z][a-z0-9+.-]*:)?\/\/+|https?:\/*)/i;
+const SCHEME = /^\s*(?:(?:[a-z][a-z0-9+.-]*:)?\/\/+|https?(?::\/*|\/+))/i;
 /** What stands before the first colon: a user, or a host. The colons of an IPv6 address are in brackets. */
 const USER_OR_HOST = /^(?:\[[0-9a-f:.]*\]|[^/?#:])*/i;
 const PORT = /^\d*(?:[/?#]|$)/;
@@ -30,17 +30,30 @@ const PORT = /^\d*(?:[/?#]|$)/;
  * for one, because it may have slashes and further `@`.
  */
 export function maskCredentials(url: string): string {
+  const { start, end } = passwordOf(url);
+  return maskQuery(start < end ? `${url.slice(0, start)}:*****${url.slice(end)}` : url);
+}
+
+/**
+ * A URL without user and password, and without the values of its query. Of a text that is not a URL, everything before the last `@` may
+ * be a password.
+ */
+export function stripCredentials(url: string): string {
+  const { scheme, start, end } = passwordOf(url);
+  const isUrl = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#]/i.test(url);
+  if (!isUrl && url.includes("@")) return maskQuery(scheme + url.slice(url.lastIndexOf("@") + 1));
+  const rest = url.slice(start < end ? end + 1 : scheme.length);
+  return maskQuery(`${scheme}${start < end ? rest : rest.replace(/^[^/?#]*@/, "")}`);
+}
+
+/** The password is between `start`, a colon, and `end`, an `@`; without one they are equal. */
+function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];
   const [user = ""] = USER_OR_HOST.exec(url.slice(scheme.length)) ?? [];
   const start = scheme.length + user.length;
   const end = url.lastIndexOf("@");
-  const holdsPassword = url[start] === ":" && end > start && !PORT.test(url.slice(start + 1));
-  return maskQuery(holdsPassword ? `${url.slice(0, start)}:*****${url.slice(end)}` : url);
-}
-
-/** A URL without user and password, and without the values of its query. */
-export function stripCredentials(url: string): string {
-  return maskQuery(url.replace(/^([a-z0-9+.-]+:\/\/)[^/]*@/i, "$1"));
+  const isPassword = url[start] === ":" && end > start && !PORT.test(url.slice(start + 1));
+  return { scheme, start, end: isPassword ? end : start };
 }
 
 function maskQuery(url: string): string {

@@ -8,6 +8,7 @@ import {
   authorityOf,
   type Database,
   type DatabaseRegistry,
+  ownerKey,
   type WriteContext,
 } from "../databases/index.ts";
 import { isWritten, writeRefusal } from "../documents/index.ts";
@@ -41,6 +42,8 @@ import { readFilterCode } from "./run/filter-code.ts";
 const ENDPOINT_MS_MAX = 5_000;
 /** Checks of a node that are under way at once: each may hold two connections for that long. */
 const CHECKS_MAX = 8;
+/** Those of one user who is not an administrator. */
+const USER_CHECKS_MAX = 2;
 
 /**
  *   open      it is there, and answers with these rights
@@ -85,6 +88,15 @@ export interface ReplicationChecksParts {
   readonly config: ReplicatorConfig;
 }
 
+/** The document whose endpoints are asked, and on whose behalf. */
+interface Asking {
+  readonly members: Members;
+  readonly owner: Authority;
+  /** Whether the caller must not learn what other servers than CouchDBs there are. */
+  readonly conceals: boolean;
+  readonly signal: AbortSignal;
+}
+
 /** What a write would be refused for, and what it would do. */
 interface Judged {
   readonly databaseUuid: string;
@@ -96,7 +108,8 @@ interface Judged {
 
 export class ReplicationChecks {
   readonly #parts: ReplicationChecksParts;
-  #underWay = 0;
+  /** The owners of the checks that are under way. */
+  readonly #underWay: (string | null)[] = [];
 
   constructor(parts: ReplicationChecksParts) {
     this.#parts = parts;
@@ -112,12 +125,15 @@ export class ReplicationChecks {
     writer: WriteContext,
     signal: AbortSignal,
   ): Promise<ReplicationCheck> {
-    if (this.#underWay >= CHECKS_MAX) throw new ChecksBusyError();
-    this.#underWay++;
+    const asker = ownerKey(authorityOf(writer));
+    const own = this.#underWay.filter((owner) => owner === asker).length;
+    const isBusy = !writer.isAdmin && own >= USER_CHECKS_MAX;
+    if (isBusy || this.#underWay.length >= CHECKS_MAX) throw new ChecksBusyError();
+    this.#underWay.push(asker);
     try {
       return await this.#check(databaseName, edit, writer, signal);
     } finally {
-      this.#underWay--;
+      this.#underWay.splice(this.#underWay.indexOf(asker), 1);
     }
   }
 
@@ -139,9 +155,10 @@ export class ReplicationChecks {
     }
     const faults = replicationFaults(members, config);
     const owner = ownerOfJob(members, writer);
-    const [source, target, twin] = await Promise.all([
-      this.#sourceOf(members, owner, signal),
-      this.#targetOf(members, owner, signal),
+    const asking: Asking = { members, owner, conceals: !writer.isAdmin, signal };
+    const [source, target, found] = await Promise.all([
+      this.#sourceOf(asking),
+      this.#targetOf(asking),
       faults.length > 0
         ? undefined
         : this.#twinOf(parseReplication(members, config), owner, {
@@ -149,7 +166,8 @@ export class ReplicationChecks {
             signal,
           }),
     ]);
-    return { ...judged, faults, source, target, twin };
+    const isVisible = found !== undefined && maySee(writer, found, databaseName);
+    return { ...judged, faults, source, target, twin: isVisible ? found : undefined };
   }
 
   /** Writes the document in a transaction that is not committed. */
@@ -160,7 +178,8 @@ export class ReplicationChecks {
       await kv.transact(async (tx) => {
         const database = await databases.open(tx, name);
         const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
-        const isNameTaken = edit.parent === undefined && (await isThere(tx, database, edit.id));
+        const seen = await database.seenBy(tx, writer);
+        const isNameTaken = edit.parent === undefined && (await isThere(tx, seen, edit.id));
         const outcome = await database.write(tx, edit, writer);
         const refusal = refusalOf(name, isWritten(outcome) ? undefined : writeRefusal(outcome));
         // Who may not write the document, or asks for what is the admins', may not have its endpoints asked either.
@@ -179,28 +198,21 @@ export class ReplicationChecks {
     return judged as Judged;
   }
 
-  async #sourceOf(
-    members: Members,
-    owner: Authority,
-    signal: AbortSignal,
-  ): Promise<EndpointCheck | undefined> {
-    return this.#endpoint("source", members, owner, signal, async (endpoint, limited) => {
+  async #sourceOf(asking: Asking): Promise<EndpointCheck | undefined> {
+    return this.#endpoint("source", asking, async (endpoint, limited) => {
       await endpoint.info(limited);
       const changes = await endpoint.pendingChangeCount(0, limited);
       return { kind: "open", changes };
     });
   }
 
-  async #targetOf(
-    members: Members,
-    owner: Authority,
-    signal: AbortSignal,
-  ): Promise<EndpointCheck | undefined> {
-    return this.#endpoint("target", members, owner, signal, async (endpoint, limited) => {
+  async #targetOf(asking: Asking): Promise<EndpointCheck | undefined> {
+    return this.#endpoint("target", asking, async (endpoint, limited) => {
       try {
         await endpoint.info(limited);
       } catch (error) {
-        if (members.create_target !== true || !isMissing(error)) throw error;
+        const isCreated = asking.members.create_target === true && isMissing(error);
+        if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
       // The question that comes before each write: who only may look around is refused here.
@@ -212,19 +224,21 @@ export class ReplicationChecks {
   /** Undefined when the members name no such endpoint. */
   async #endpoint(
     side: Side,
-    members: Members,
-    owner: Authority,
-    signal: AbortSignal,
+    asking: Asking,
     look: (endpoint: Endpoint, signal: AbortSignal) => Promise<EndpointCheck>,
   ): Promise<EndpointCheck | undefined> {
     const { runtime, kv, loginGates, config } = this.#parts;
     const { clock } = runtime;
+    const { members, owner, signal } = asking;
     const address = addressOf(side, members, config);
     if (address === undefined) return undefined;
+    const startMs = clock.monotonicMs();
+    let opened: Endpoint | undefined;
     // A user waits for the answer, and may have corrected a password at either end.
     await kv.transact((tx) => loginGates.open(tx, address, "any"), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);
+      opened = endpoint;
       return await finishWithin(clock, ENDPOINT_MS_MAX, signal, {
         work: (limited) => look(endpoint, limited),
         late: () => {
@@ -234,12 +248,17 @@ export class ReplicationChecks {
       });
     } catch (error) {
       signal.throwIfAborted();
+      const failure = describeFailure(error);
+      if (
+        opened !== undefined &&
+        failure.error !== "egress_denied" &&
+        isConcealed(opened, asking)
+      ) {
+        await clock.sleep(ENDPOINT_MS_MAX - (clock.monotonicMs() - startMs), signal);
+        return unrecognized(opened);
+      }
       const place = { ...NO_PLACE, side };
-      return {
-        kind: "failed",
-        failure: describeFailure(error),
-        class: classifyFailure(error, place),
-      };
+      return { kind: "failed", failure, class: classifyFailure(error, place) };
     }
   }
 
@@ -268,6 +287,23 @@ export class ReplicationChecks {
     const found = await replicator.find(replicationId(ids, replication, filterCode).id);
     return found?.jobId === ownJobId ? undefined : found;
   }
+}
+
+/** Otherwise users could scan ports and servers that only this node reaches. */
+function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean {
+  return conceals && isRecognized === false;
+}
+
+/** One answer, after one time, for closed ports, silence and whatever else listens. */
+function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
+  const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
+  return { kind: "failed", failure, class: "unreachable" };
+}
+
+/** Whether the job is the caller's, or is described by a document of the database that the caller checks for. */
+function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
+  if (writer.isAdmin || data.document?.database === databaseName) return true;
+  return ownerKey(data) === ownerKey(authorityOf(writer));
 }
 
 /** Takes a transaction back. */

@@ -213,3 +213,55 @@ test("who may not write replications may not check them", async () => {
   );
   expect((await ask("POST", `${CHECK}?database=none`, ROOT, document)).status).toBe(404);
 });
+
+test("users who are not administrators learn of a job only if it is theirs, or of the database they check for", async () => {
+  await ask("PUT", "/team%2f_replicator", ROOT);
+  const document = { source: remote("films", "root", "secret"), target: "open", continuous: true };
+  await ask("PUT", "/team%2f_replicator/theirs", ROOT, { ...document, owner: "root" });
+  expect((await check(document)).job).toMatchObject({ doc_id: "theirs" });
+  const seen = await check(document, JOE);
+  expect(seen.job).toBeNull();
+  expect(JSON.stringify(seen)).not.toMatch(/theirs|team/);
+});
+
+test("the name of a document that the caller may not see is not taken for them", async () => {
+  await ask("PUT", "/_node/_local/_config/couchdb/users_db_security_editable", ROOT, "true");
+  await ask("PUT", "/_users/_security", ROOT, {});
+  const users = `${CHECK}?database=_users`;
+  for (const name of ["rita", "unknown"]) {
+    const body = { _id: `org.couchdb.user:${name}`, source: "films", target: "open" };
+    const { json } = await ask("POST", users, JOE, body);
+    expect(json.name_taken).toBe(false);
+  }
+});
+
+test("users who are not administrators cannot scan ports", async () => {
+  const web = createServer((_, response) => response.writeHead(404).end("<p>"));
+  await new Promise<void>((resolve) => web.listen(0, "127.0.0.1", resolve));
+  try {
+    const ports = [
+      await closedPort(),
+      (silent.address() as AddressInfo).port,
+      (web.address() as AddressInfo).port,
+    ];
+    for (const port of ports) {
+      const url = `http://127.0.0.1:${port}/films`;
+      const asked = [
+        { source: url, target: "open" },
+        { source: "open", target: url, create_target: true },
+      ];
+      const [source, target] = await Promise.all(asked.map((document) => check(document, JOE)));
+      const reason = `no CouchDB answers at ${url}/`;
+      const hidden = { state: "failed", class: "unreachable", error: "unreachable", reason };
+      expect([source.source, target.target]).toEqual([
+        { ...hidden, changes: null },
+        { ...hidden, changes: null },
+      ]);
+    }
+  } finally {
+    web.closeAllConnections();
+    await new Promise((resolve) => web.close(resolve));
+  }
+  const wrong = await check({ source: remote("films", "joe", "wrong"), target: "open" }, JOE);
+  expect(wrong.source).toMatchObject({ state: "failed", class: "unauthorized" });
+});

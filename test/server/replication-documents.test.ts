@@ -89,6 +89,23 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     expect((await ask("POST", `/${database}/_find`, BOB, secret)).json.docs).toEqual([]);
   });
 
+  test.each(["http//u:hidden@h/a", "http:/u:hidden@h/a", " http://u:hid/hidden@h/a"])(
+    "shows others no password of a mistyped URL, or under a mistyped name: %s",
+    async (url) => {
+      const notes = [{ url: "https://u:hidden@h/?t=hidden" }];
+      const target = { url: BODY.target.url, passwort: "hidden", Headers: { Cookie: "hidden" } };
+      const replicated = { _id: `${id}-r`, _rev: "1-a", source: url, target, owner: "root" };
+      const bulk = { docs: [{ ...replicated, notes }], new_edits: false };
+      await ask("POST", `/${database}/_bulk_docs`, ROOT, bulk);
+      await put(ALICE, { notes, sorce: "http://u:hidden@h/", target });
+      for (const name of [id, `${id}-r`]) {
+        const { status, json } = await ask("GET", `/${database}/${name}`, BOB);
+        expect(status).toBe(200);
+        expect(JSON.stringify(json)).not.toContain("hidden");
+      }
+    },
+  );
+
   test("is written by its owner alone", async () => {
     const { rev } = (await put(ALICE)).json;
     expect(await put(BOB, { _rev: rev })).toMatchObject(OTHERS);

@@ -5,14 +5,7 @@
  * writes a document that belongs, or then would belong, to another user. CouchDB: checks the new body only, and nothing
  * in a replicated one.
  */
-import {
-  type JsonMember,
-  type JsonText,
-  joinObject,
-  jsonKind,
-  splitObject,
-  Utf8Text,
-} from "../../base/index.ts";
+import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {
   type Database,
   type Document,
@@ -26,8 +19,17 @@ import { stripCredentials } from "../../protocol/index.ts";
 /** Members beside the endpoints that may hold a password: of a proxy's URL, of a certificate's key. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
-/** Of an endpoint. */
-const ENDPOINT_SECRETS = new Set(["auth", "headers", "password"]);
+/** Members of an endpoint that others see. Any other, mistyped names included, may be a secret. */
+const ENDPOINT_MEMBERS = new Set([
+  "url",
+  "verify_ssl_certificates",
+  "ssl_certificate_max_depth",
+  "ssl_trusted_certificates_file",
+  "cacert_file",
+  "cert_file",
+  "key_file",
+]);
+const LOOKS_LIKE_URL = /\/\/|^\s*https?:/i;
 
 export interface OwnershipRefusal {
   readonly rejected: "forbidden" | "unauthorized";
@@ -121,23 +123,35 @@ export function visibleReplication(document: Document, reader: SecuritySubject):
 
 function withoutCredentials(body: Utf8Text): Utf8Text {
   const members = splitObject(body.text).filter(({ name }) => !SECRETS.has(name));
-  const shown = members.map((member) => {
-    const { name, value } = member;
+  const shown = members.map(({ name, value }) => {
     if (name === "source" || name === "target") return { name, value: shownEndpoint(value) };
-    return PROXIES.has(name) ? withoutUser(member) : member;
+    return { name, value: PROXIES.has(name) ? withoutUser(value) : withoutUrlUsers(value) };
   });
   return Utf8Text.of(joinObject(shown));
 }
 
 function shownEndpoint(value: JsonText): JsonText {
-  if (jsonKind(value) !== "object") return withoutUser({ name: "url", value }).value;
-  const members = splitObject(value).filter(({ name }) => !ENDPOINT_SECRETS.has(name));
-  return joinObject(members.map((each) => (each.name === "url" ? withoutUser(each) : each)));
+  if (jsonKind(value) !== "object") return withoutUser(value);
+  const members = splitObject(value).filter(({ name }) => ENDPOINT_MEMBERS.has(name));
+  return joinObject(
+    members.map((each) =>
+      each.name === "url" ? { ...each, value: withoutUser(each.value) } : each,
+    ),
+  );
 }
 
-function withoutUser({ name, value }: JsonMember): JsonMember {
-  if (jsonKind(value) !== "string") return { name, value };
-  return { name, value: JSON.stringify(stripCredentials(JSON.parse(value))) };
+/** For a member that is a URL, however it is written. One of another type is not shown. */
+function withoutUser(value: JsonText): JsonText {
+  if (jsonKind(value) !== "string") return "null";
+  return JSON.stringify(stripCredentials(JSON.parse(value)));
+}
+
+/** For any other member: names are mistyped, too, and a URL may be anywhere in it. */
+function withoutUrlUsers(value: JsonText): JsonText {
+  if (!value.includes("@")) return value;
+  return JSON.stringify(JSON.parse(value), (_, each: unknown) =>
+    typeof each === "string" && LOOKS_LIKE_URL.test(each) ? stripCredentials(each) : each,
+  );
 }
 
 /** Undefined when the document names none, or something that is no user. */

@@ -175,6 +175,8 @@ export interface Endpoint {
   readonly shownUrl: string;
   /** Whether it has said that what it acknowledges is durable, so that `commit` does nothing there. */
   readonly writesDurably: boolean;
+  /** Whether a server has answered as a CouchDB does; absent for our own databases. */
+  readonly isRecognized?: boolean;
   /** Whether it has said that it has `continueLog`. */
   readonly continuesLogs: boolean;
   /** The least time in which an answer began lately: how far away the endpoint is. Undefined in our own store, and before the first answer. */

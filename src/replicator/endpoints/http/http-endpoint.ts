@@ -112,6 +112,10 @@ export class HttpEndpoint implements Endpoint {
     return CONTINUES_LOGS.test(this.#requests.serverName ?? "");
   }
 
+  get isRecognized(): boolean {
+    return this.#requests.isRecognized;
+  }
+
   get roundTripMs(): number | undefined {
     return this.#requests.roundTripMs;
   }

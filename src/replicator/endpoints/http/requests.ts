@@ -49,7 +49,14 @@ import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
 import type { AnswerBudget } from "./answer-budget.ts";
-import { isBroken, isNoAnswer, isTooMuch, NESTING_MAX, parseObject } from "./json-answer.ts";
+import {
+  asObject,
+  isBroken,
+  isNoAnswer,
+  isTooMuch,
+  NESTING_MAX,
+  parseObject,
+} from "./json-answer.ts";
 import { RoundTrip } from "./round-trip.ts";
 import { ServerWords } from "./server-words.ts";
 
@@ -155,6 +162,7 @@ export class HttpRequests {
   readonly #patiently: Fetch;
   readonly #roundTrip: RoundTrip;
   #serverName: string | undefined;
+  #isRecognized = false;
 
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
     const headers: Record<string, string> = {
@@ -208,6 +216,11 @@ export class HttpRequests {
   }
 
   /** What the server called itself in its last answer (`Server`); undefined: nothing, or there was none. */
+  /** Whether an answer had the form of a CouchDB's. */
+  get isRecognized(): boolean {
+    return this.#isRecognized;
+  }
+
   get serverName(): string | undefined {
     return this.#serverName;
   }
@@ -291,6 +304,7 @@ export class HttpRequests {
       parts.once === true ? { ...this.#parts.retry, retryCountMax: 0 } : this.#parts.retry;
     const request = this.#request(method, path, parts);
     const { status } = await withRetry(runtime, fetchWhole, retry)(request);
+    this.#isRecognized ||= hasCouchdbForm(json);
     this.#checkRate(status);
     return {
       status,
@@ -437,6 +451,12 @@ export class HttpRequests {
     const reasonText = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
     return new EndpointError(error, reasonText, { answer: words.answer(status, text) });
   }
+}
+
+/** The information about a database, or an error. */
+function hasCouchdbForm(json: unknown): boolean {
+  const { update_seq, error, reason } = asObject(json) ?? {};
+  return update_seq !== undefined || (typeof error === "string" && typeof reason === "string");
 }
 
 const lenientDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
