@@ -9,7 +9,7 @@
  *
  * Everything here is pure. Times are wall time in milliseconds.
  */
-import { OperationalError } from "../base/index.ts";
+import { OperationalError, smallest } from "../base/index.ts";
 
 /** A login with a name and a password, or with a key at a token endpoint. */
 export interface Login {
@@ -151,12 +151,15 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   const isOpen = opened === "any" || (opened === "untried" && isNew);
   if (failures.length + claims.length >= FAILURES_MAX) {
     const first = failures[0] ?? Number.POSITIVE_INFINITY;
-    return Math.min(first + WINDOW_MS, ...claims.map(({ untilMs }) => untilMs));
+    return smallest(
+      claims.map(({ untilMs }) => untilMs),
+      first + WINDOW_MS,
+    );
   }
   if (lockout !== undefined && opened !== "any") return lockout.atMs + pauseMs(lockout.count);
   if (accepted.includes(credential)) return 0;
   // Two passwords that nobody has proved are tried one after the other.
-  if (claims.length > 0) return Math.min(...claims.map(({ untilMs }) => untilMs));
+  if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));
   if (isOpen) return 0;
   const last = failures.at(-1) ?? Number.NEGATIVE_INFINITY;
   return Math.max(last + PAUSE_MS, own === undefined ? 0 : own.atMs + pauseMs(own.count));
