@@ -7,7 +7,6 @@
 import { type Random, type Runtime, randomHex, waitAtMost } from "../base/index.ts";
 import { keyAfter } from "./key-bytes.ts";
 import type { KeyValueStore } from "./key-value-store.ts";
-import { CLEARED_KEYS_MAX } from "./limits.ts";
 import {
   clearRemoval,
   getRemoval,
@@ -19,7 +18,9 @@ import {
 } from "./removals.ts";
 import type { Transaction } from "./transaction.ts";
 
-const PAGE_BYTES_MAX = 1_048_576;
+/** Fewer than a transaction may clear: what a page reads is garbage soon, and V8 keeps room for as much. */
+const PAGE_KEYS_MAX = 500;
+const PAGE_BYTES_MAX = 524_288;
 /** Removals considered in one round; each of them gets one page. */
 const ROUND_COUNT_MAX = 100;
 /** Validity of a claim. A page takes milliseconds and renews it. */
@@ -148,7 +149,7 @@ export class Remover {
     }
     const { entries, stoppedBy } = await tx.snapshot.getRangePage(
       { begin, end },
-      { limit: CLEARED_KEYS_MAX, byteLimit: PAGE_BYTES_MAX },
+      { limit: PAGE_KEYS_MAX, byteLimit: PAGE_BYTES_MAX },
     );
     const last = entries.at(-1);
     if (last !== undefined) tx.clearRange({ begin, end: keyAfter(last.key) });

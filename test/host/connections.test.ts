@@ -86,13 +86,13 @@ test("a slow body that moves is taken, and a silent feed goes on", async () => {
     request.method === "POST"
       ? readsBody(request)
       : Promise.resolve({ status: 200, headers: {}, body: feed() });
-  const { connect } = await open({ stallMs: 100 }, api);
+  const { connect } = await open({ stallMs: 700 }, api);
   const following = await connect(ASK);
   const slow = await connect(UPLOAD.replace("Host: a", "Host: a\r\nConnection: close"));
   let sent = 0;
   const trickle = setInterval(() => {
     if (++sent <= 10) slow.socket.write("x");
-  }, 40);
+  }, 100);
   expect(await slow.closed).toMatch(/10 false$/);
   clearInterval(trickle);
   end.resolve();
