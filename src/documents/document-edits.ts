@@ -3,6 +3,7 @@ import type { AttachmentEdit, DocumentEdit, RevisionPath } from "../databases/in
 import {
   badRequest,
   formatRevision,
+  isMd5Digest,
   ProtocolError,
   parseRevision,
   type WireAttachment,
@@ -38,12 +39,12 @@ function pathOf(revision: string | undefined): RevisionPath | undefined {
   return parsed && { start: parsed.generation, hashes: [parsed.hash] };
 }
 
-/** An attachment that stays as it is stored. */
+/** An attachment that stays as it is stored. A digest that is not MD5 cannot tell which. */
 export function stubEdit({ name, digest, revisionPosition }: WireAttachment): AttachmentEdit {
   return {
     kind: "stub",
     name,
-    ...(digest === undefined ? {} : { digest }),
+    ...(isMd5Digest(digest) ? { digest } : {}),
     ...(revisionPosition === undefined ? {} : { revisionPosition }),
   };
 }

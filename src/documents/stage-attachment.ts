@@ -1,5 +1,5 @@
 /** The bytes of attachments on their way into the store, before the document that refers to them. */
-import type { Turns } from "../base/index.ts";
+import { errorCode, OperationalError, type Turns } from "../base/index.ts";
 import type {
   AttachmentEdit,
   AttachmentStore,
@@ -7,6 +7,7 @@ import type {
   StagedContent,
   StageOptions,
 } from "../databases/index.ts";
+import { isMd5Digest } from "../protocol/index.ts";
 
 /** The default type of an attachment. */
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
@@ -72,8 +73,22 @@ export async function stageAttachments(
       }
     }
   };
-  const staged = await store.stageAll(database, contents(), options);
+  const staged = await store.stageAll(database, contents(), options).catch((error: unknown) => {
+    throw withName(error, described.at(-1)?.name);
+  });
   return staged.map((content, index) => editOf(described[index] as DescribedAttachment, content));
+}
+
+/** The store's error about an attachment, which knows bytes and no names. */
+function withName(error: unknown, name: string | undefined): unknown {
+  const isOfStore = errorCode(error)?.startsWith("STORE_ATTACHMENT_") === true;
+  if (!(error instanceof OperationalError && isOfStore)) return error;
+  return new OperationalError(
+    error.code,
+    error.message,
+    { ...error.details, name },
+    { cause: error },
+  );
 }
 
 function optionsOf({
@@ -82,7 +97,8 @@ function optionsOf({
   encoding,
   compressionLevel,
 }: DescribedAttachment): StageOptions {
-  return { encoding, expectedDigest: digest, expectedLength: length, compressionLevel };
+  const expectedDigest = isMd5Digest(digest) ? digest : undefined;
+  return { encoding, expectedDigest, expectedLength: length, compressionLevel };
 }
 
 function editOf(

@@ -54,6 +54,7 @@ export type {
 export {
   inlineBytes,
   isLongBody,
+  isMd5Digest,
   parseWireDocument,
   renderWireDocument,
   wireDocumentJson,

@@ -44,6 +44,11 @@ export interface InlineContent {
   readonly data: Uint8Array | JsonValue;
 }
 
+/** Whether a digest can be compared. Other servers state digests of other kinds (`sha1-…`), which say nothing here. */
+export function isMd5Digest(digest: string | undefined): digest is `md5-${string}` {
+  return digest?.startsWith("md5-") === true;
+}
+
 /** Undefined for a string that is no base64. */
 export function inlineBytes({ data }: InlineContent): Uint8Array | undefined {
   if (data instanceof Uint8Array) return data;

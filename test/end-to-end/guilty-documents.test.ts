@@ -223,6 +223,21 @@ const LONE_WAYS: typeof WAYS = {
     intercept: (id) => answering((request) => isPutOf(id, request), CUT),
     shown: "write null http_request_failed: ",
   },
+  "whose write is answered with a login page": {
+    side: "target",
+    intercept: (id) =>
+      answering((request) => isPutOf(id, request), { status: 200, body: "<html>Please log in" }),
+    shown: "write 200 doc_write_failed: 200 from ",
+  },
+  "that a proxy writes under another id": {
+    side: "target",
+    intercept: (id) =>
+      answering((request) => isPutOf(id, request), {
+        status: 201,
+        body: JSON.stringify({ ok: true, id: "other", rev: `1-${"0".repeat(32)}` }),
+      }),
+    shown: "write 201 doc_write_failed: 201 from ",
+  },
   "whose stub no side has": {
     side: "target",
     intercept: (id) =>

@@ -214,17 +214,21 @@ test("a cluster that says 202 has taken the documents", async () => {
 test.each([
   '[{"foo":1},5,null]',
   '[{"ok":true,"id":"a","rev":"1-a"},5]',
+  '[{"ok":true}]',
+  '[{"rev":"1-a"}]',
+  '[{"ok":true,"id":"a","rev":"2-b"}]',
+  '[{"ok":true,"id":"b","rev":"1-a"}]',
   '[{"id":"a","rev":"1-a"},null]',
   "[[]]",
   "[{}]",
 ])("the answer %s to documents is none", async (body) => {
   const endpoint = open(() => ({ status: 201, body }));
-  const documents = [new TextDocument("a", '{"_id":"a"}')];
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
   const writing = endpoint.writeDocuments(documents, signal);
   await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
 });
 
-test.each(['[{"ok":true}]', '[{"id":"a","rev":"1-a","status":201}]', '[{"rev":"1-a"}]'])(
+test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a","rev":"1-A"}]'])(
   "the answer %s says that the document was taken",
   async (body) => {
     const endpoint = open(() => ({ status: 201, body }));
@@ -232,6 +236,81 @@ test.each(['[{"ok":true}]', '[{"id":"a","rev":"1-a","status":201}]', '[{"rev":"1
     expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
   },
 );
+
+/** Answers with a status of success that confirm nothing. */
+const UNCONFIRMING = [
+  "",
+  "<html>Please log in</html>",
+  "[]",
+  "{}",
+  "null",
+  '"ok"',
+  '{"ok":false}',
+  '{"error":"unauthorized","reason":"x"}',
+] as const;
+
+describe.each([200, 201, 202])("an answer with status %i", (status) => {
+  test.each([
+    ...UNCONFIRMING,
+    '{"ok":true}',
+    '{"ok":true,"id":"a"}',
+    '{"ok":true,"id":"b","rev":"1-a"}',
+    '{"ok":true,"id":"a","rev":"2-a"}',
+    '{"ok":true,"id":"a","rev":{"toString":"1-a"}}',
+    '[{"ok":true,"id":"a","rev":"1-a"}]',
+  ])("%s is none to the write of a document", async (body) => {
+    const endpoint = open(() => ({ status, body }));
+    const text = '{"_id":"a","_rev":"1-a"}';
+    const attachments = (async function* () {})();
+    const document = { id: "a", text, hasStubs: false, outline: [], attachments };
+    const writing = endpoint.writeDocument(document, signal);
+    await expect(writing).rejects.toMatchObject({ error: "doc_write_failed", answer: { status } });
+  });
+
+  test.each([...UNCONFIRMING, '{"ok":true,"id":"_local/b","rev":"0-1"}', '{"id":"_local/a"}'])(
+    "%s is none to the write of a checkpoint",
+    async (body) => {
+      const writing = open(() => ({ status, body })).writeLocal("a", "{}", undefined, signal);
+      await expect(writing).rejects.toBeDefined();
+    },
+  );
+
+  test.each([...UNCONFIRMING, '{"_id":"_local/b","_rev":"0-1"}', '{"_rev":"0-1"}'])(
+    "%s is no checkpoint",
+    async (body) => {
+      await expect(open(() => ({ status, body })).readLocal("a", signal)).rejects.toBeDefined();
+    },
+  );
+
+  test.each(UNCONFIRMING)("%s is none to a commit", async (body) => {
+    await expect(open(() => ({ status, body })).commit(signal)).rejects.toBeDefined();
+  });
+
+  test.each(UNCONFIRMING)("%s is none to the write of a security object", async (body) => {
+    await expect(open(() => ({ status, body })).setSecurity("{}", signal)).rejects.toBeDefined();
+  });
+
+  test.each(UNCONFIRMING)("%s is none to the creation of a database", async (body) => {
+    const endpoint = open(({ method }) =>
+      method === "PUT" ? { status, body } : { status: 404, body: '{"error":"not_found"}' },
+    );
+    await endpoint.create({}, signal).catch(() => {});
+    await expect(endpoint.info(signal)).rejects.toBeDefined();
+  });
+
+  test.each(UNCONFIRMING.filter((body) => body !== "{}"))(
+    "%s does not say that nothing is missing",
+    async (body) => {
+      const asked = new Map([["a", ["1-a"]]]);
+      const endpoint = open(() => ({ status, body }));
+      await expect(endpoint.missingRevisions(asked, signal)).rejects.toBeDefined();
+    },
+  );
+
+  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])("%s is no document", async (body) => {
+    await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
+  });
+});
 
 test("a batch that the server refuses as a whole goes in halves, down to those that it refuses by themselves", async () => {
   const answers: Readonly<Record<string, Reply>> = {
@@ -435,7 +514,7 @@ test("the type of an attachment ends no header", async () => {
   const endpoint = open(async ({ body }) => {
     const { stream } = body as { stream(): AsyncIterable<Uint8Array> };
     for await (const piece of stream()) sent += Buffer.from(piece).toString();
-    return { status: 201, body: "{}" };
+    return { status: 201, body: '{"ok":true,"id":"a","rev":"1-a"}' };
   });
   const item = { name: "n", length: 1, contentType: "a/b\r\nx-more: 1", encoding: "g\r\n\r\nz" };
   const attachments = async function* () {

@@ -86,6 +86,8 @@ export interface PlainDocument {
   writeTo(writer: Utf8Writer): void;
   /** What the text says, from a source that did not have to look: then the target need not either. */
   readonly wire?: WireDocument;
+  /** Whether the text holds the bytes of attachments. */
+  readonly holdsAttachments?: boolean;
 }
 
 /** One whose text is at hand. */

@@ -35,5 +35,7 @@ export function refusalStatus(error: string): number | undefined {
 
 /** Whether a server that answers like this to the request for one document may answer otherwise for another. */
 export function mayConcernDocument(status: number): boolean {
-  return status >= 400 && !NOT_ABOUT_DOCUMENTS.has(status);
+  // A status of success belongs to an answer to something else: a proxy may have rewritten the path.
+  const isAnswered = status >= 200 && (status < 300 || status >= 400);
+  return isAnswered && !NOT_ABOUT_DOCUMENTS.has(status);
 }

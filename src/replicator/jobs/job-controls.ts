@@ -56,15 +56,9 @@ export class JobControls {
     tx.set(this.#keys.jobControl(jobId), ended);
   }
 
-  /** The hazard of a job, without one that an operator's decision has settled. */
-  async hazard(
-    tx: ReadTransaction,
-    jobId: string,
-    { decision }: Pick<JobControl, "decision">,
-  ): Promise<Hazard> {
+  async hazard(tx: ReadTransaction, jobId: string): Promise<Hazard> {
     const value = await tx.get(this.#keys.hazard(jobId));
-    const hazard = value && decodeHazard(value);
-    return hazard?.decision === decision ? hazard : { ...NO_HAZARD, decision };
+    return value === undefined ? NO_HAZARD : decodeHazard(value);
   }
 
   /** Stores a hazard, or removes one that says nothing. */

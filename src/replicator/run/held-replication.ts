@@ -165,11 +165,19 @@ export class HeldReplication {
   async readControl(): Promise<JobControl> {
     const { kv, controls, backlogs, removedDatabases } = this.parts;
     const { id } = this.held;
-    const [control, backlogRow, isGone] = await kv.read((tx) =>
-      Promise.all([controls.get(tx, id), backlogs.get(tx, id), removedDatabases.has(tx, id)]),
+    const [control, hazard, backlogRow, isGone] = await kv.read((tx) =>
+      Promise.all([
+        controls.get(tx, id),
+        controls.hazard(tx, id),
+        backlogs.get(tx, id),
+        removedDatabases.has(tx, id),
+      ]),
     );
     if (isGone) throw new JobHaltedError(this.held);
     this.#control = control;
+    const { decision } = control;
+    // An operator's decision settles what came before it.
+    this.#hazard = hazard.decision === decision ? hazard : { ...NO_HAZARD, decision };
     this.#storedBacklog = backlogRow;
     // The source was asked after the last run.
     const backlog = this.#storedBacklog;
@@ -180,13 +188,13 @@ export class HeldReplication {
   }
 
   /**
-   * Why the job must not run, because nodes died over it; counts a death that was not counted yet. Called once, before the
-   * run begins.
+   * Why the job must not run, because nodes died over it; counts a death that was not counted yet. Called once, after
+   * `readControl` and before the run begins.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, controls } = this.parts;
     const { id } = this.held;
-    const found = await kv.read((tx) => controls.hazard(tx, id, this.#control));
+    const found = this.#hazard;
     this.#hazard = afterDeath(found);
     if (found.work !== undefined) {
       await kv.transact(async (tx) => {

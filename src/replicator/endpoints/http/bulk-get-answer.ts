@@ -53,7 +53,7 @@ function resultOf(row: JsonValue, id: string, withBytes: boolean): BulkReadResul
     if (document?.member("_id")?.isString(id) !== true) return { kind: "separately" };
     const attachments = document.member("_attachments");
     if (attachments !== undefined && !(withBytes && areInline(attachments))) isPlain = false;
-    documents[index] = new ReadDocument(id, document);
+    documents[index] = new ReadDocument(id, document, attachments !== undefined);
   }
   return isPlain ? { kind: "documents", documents } : { kind: "separately", outlines: documents };
 }
@@ -77,9 +77,12 @@ class ReadDocument implements PlainDocument {
   readonly id: string;
   readonly #value: JsonValue;
 
-  constructor(id: string, value: JsonValue) {
+  readonly holdsAttachments: boolean;
+
+  constructor(id: string, value: JsonValue, holdsAttachments: boolean) {
     this.id = id;
     this.#value = value;
+    this.holdsAttachments = holdsAttachments;
   }
 
   get length(): number {

@@ -2,10 +2,11 @@
  * Writes documents to a server: many at once by `_bulk_docs`, or one with its attachments; and reads its errors for
  * those that it refuses.
  */
-import { append, type Random, Utf8Writer } from "../../../base/index.ts";
+import { append, type Runtime, Utf8Writer } from "../../../base/index.ts";
 import { writeInHalves } from "../../../documents/index.ts";
 import { readText } from "../../../http-client/index.ts";
-import { encodeDocumentId } from "../../../protocol/index.ts";
+import { encodeDocumentId, ProtocolError, type WireDocument } from "../../../protocol/index.ts";
+import { digestFailure } from "../attachment-digests.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "../endpoint.ts";
 import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
@@ -27,11 +28,11 @@ const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
 
 export class HttpDocumentWriter {
   readonly #requests: HttpRequests;
-  readonly #random: Random;
+  readonly #runtime: Pick<Runtime, "random" | "digests">;
 
-  constructor(requests: HttpRequests, random: Random) {
+  constructor(requests: HttpRequests, runtime: Pick<Runtime, "random" | "digests">) {
     this.#requests = requests;
-    this.#random = random;
+    this.#runtime = runtime;
   }
 
   async writeDocuments(
@@ -40,7 +41,7 @@ export class HttpDocumentWriter {
     { once = false }: { readonly once?: boolean } = {},
   ): Promise<readonly WriteFailure[]> {
     const failures: WriteFailure[] = [];
-    await writeInHalves(documents, {
+    await writeInHalves(this.#sound(documents, failures), {
       write: async (batch) => {
         const answer = await this.#requests.ask("POST", "_bulk_docs", {
           body: bulkBody(batch),
@@ -63,29 +64,40 @@ export class HttpDocumentWriter {
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    const upload = documentUpload(document, this.#random);
-    const path = `${encodeDocumentId(document.id)}?new_edits=false`;
+    const upload = documentUpload(document, this.#runtime.random);
+    const { id } = document;
+    const revision = namedRevision(document.text);
+    const path = `${encodeDocumentId(id)}?new_edits=false`;
     const response = await this.#requests.sendOnce("PUT", path, {
       headers: { "content-type": upload.contentType, "x-couch-full-commit": "false" },
       body: upload.body,
       signal,
     });
     const text = await readText(response);
-    if (response.status >= 200 && response.status < 300) return { kind: "written" };
+    if (response.status >= 200 && response.status < 300) {
+      if (isWritten(parseObject(text), id, revision)) return { kind: "written" };
+      const wanted = `the id and revision ${revision} that were sent`;
+      throw this.#requests.misread("doc_write_failed", path, response, { text, wanted });
+    }
     const answer = this.#requests.words.answer(response.status, text);
     if (answer.status === 412 && answer.error === "missing_stub") return { kind: "missing-stub" };
     if (answer.status >= 500 || !mayConcernDocument(answer.status)) {
-      throw this.#requests.unexpected(
-        "doc_write_failed",
-        encodeDocumentId(document.id),
-        response,
-        text,
-      );
+      throw this.#requests.unexpected("doc_write_failed", path, response, text);
     }
-    return {
-      kind: "refused",
-      failure: { id: document.id, revision: namedRevision(document.text), ...answer },
-    };
+    return { kind: "refused", failure: { id, revision, ...answer } };
+  }
+
+  /** The documents without those whose attachments were damaged: a server gives bytes in the text a digest of its own. */
+  #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
+    const { digests } = this.#runtime;
+    return documents.filter((document) => {
+      const wire = document.holdsAttachments === true ? readWire(document) : undefined;
+      if (wire === undefined) return true;
+      const { revision = "" } = wire;
+      const failure = digestFailure(wire, { id: document.id, revision }, digests);
+      if (failure !== undefined) failures.push(failure);
+      return failure === undefined;
+    });
   }
 
   #rowFailures(documents: readonly PlainDocument[], answer: Answer): readonly WriteFailure[] {
@@ -95,6 +107,26 @@ export class HttpDocumentWriter {
     if (failures !== undefined) return failures;
     throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", answer, answer.text);
   }
+}
+
+/** The document by the protocol, or `undefined` for one that only its target may judge. */
+function readWire(document: PlainDocument): WireDocument | undefined {
+  try {
+    return document.wire;
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
+}
+
+/** Whether an answer confirms this revision of this document. CouchDB writes hashes in lower case. */
+function isWritten(
+  answer: Record<string, unknown> | undefined,
+  id: string,
+  revision: string,
+): boolean {
+  const { id: named, rev } = answer ?? {};
+  return named === id && typeof rev === "string" && rev.toLowerCase() === revision.toLowerCase();
 }
 
 /** The target does not take the document alone. */
@@ -133,24 +165,28 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 /** For what a document's length leaves out, and for a few characters that take more than a byte. */
 const MARGIN_CHARACTERS = 256;
 
-/** The rows of a `_bulk_docs` answer that name an error; undefined when some are no rows, or do not fit what was sent. */
+/** The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do not fit what was sent. */
 function bulkFailures(
   documents: readonly PlainDocument[],
   answer: unknown,
   words: ServerWords,
 ): WriteFailure[] | undefined {
   if (!Array.isArray(answer) || !answer.every(isRow)) return undefined;
-  const rows = answer.filter(({ error }) => error !== undefined);
-  if (rows.length === 0) return [];
+  if (answer.length === 0) return [];
   const sent = new Map<unknown, string[]>();
   for (const { id, text } of documents) {
     sent.set(id, [...(sent.get(id) ?? []), namedRevision(text)]);
   }
   const failures: WriteFailure[] = [];
-  for (const row of rows) {
+  for (const row of answer) {
     const { id, rev, status, error, reason } = row;
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
+    if (error === undefined) {
+      // A server that made a revision of its own did not write the one that was sent.
+      if (!revisions.some((revision) => isWritten(row, String(id), revision))) return undefined;
+      continue;
+    }
     // A row without a revision may mean any that was sent of the document: none of them counts as written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {

@@ -41,7 +41,7 @@ import { sequenceText } from "./changes-request.ts";
 import { HttpDocumentReader } from "./document-reader.ts";
 import { HttpDocumentWriter } from "./document-writer.ts";
 import { asObject } from "./json-answer.ts";
-import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
+import { type Answer, HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 import { missingOf } from "./revisions-difference.ts";
 
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
@@ -100,7 +100,7 @@ export class HttpEndpoint implements Endpoint {
     this.shownUrl = this.#requests.shownUrl;
     this.#spending = parts.spending;
     this.#reader = new HttpDocumentReader(parts, this.#requests);
-    this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime.random);
+    this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime);
     this.#feedTimeoutMs = feedTimeoutMs(options.connectionTimeoutMs, parts.stallTimeoutMs);
   }
 
@@ -130,10 +130,16 @@ export class HttpEndpoint implements Endpoint {
     });
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
-    const isThere = response.status < 300 || response.status === ALREADY_THERE;
-    this.#creationFailure = isThere
-      ? undefined
-      : this.#requests.unexpected("db_create_failed", "", response, response.text);
+    const { status, text } = response;
+    if (status === ALREADY_THERE || isDone(response)) this.#creationFailure = undefined;
+    else if (status < 300) {
+      this.#creationFailure = this.#requests.misread("db_create_failed", "", response, {
+        text,
+        wanted: '"ok": true',
+      });
+    } else {
+      this.#creationFailure = this.#requests.unexpected("db_create_failed", "", response, text);
+    }
     return response.status < 300;
   }
 
@@ -238,12 +244,12 @@ export class HttpEndpoint implements Endpoint {
     const path = encodeDocumentId(id);
     const response = await this.#requests.ask("GET", path, {
       budget: DOCUMENT_ANSWER,
-      outline: UNCUT,
+      outline: MEMBERS,
       signal,
     });
     const { text, json } = response;
     if (response.status === 404) return undefined;
-    if (response.status !== 200 || json?.isObject !== true)
+    if (response.status !== 200 || json?.member("_id")?.isString(id) !== true)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     return text;
   }
@@ -272,13 +278,13 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async setSecurity(body: JsonText, signal: AbortSignal): Promise<void> {
-    const { status, text } = await this.#requests.ask("PUT", SECURITY, {
+    const response = await this.#requests.ask("PUT", SECURITY, {
       body,
       budget: SHORT_ANSWER,
       signal,
     });
-    if (status < 300) return;
-    throw this.#requests.unexpected("security_failed", SECURITY, { status }, text);
+    if (isDone(response)) return;
+    throw this.#requests.unexpected("security_failed", SECURITY, response, response.text);
   }
 
   async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
@@ -290,7 +296,7 @@ export class HttpEndpoint implements Endpoint {
     });
     const { text, json } = response;
     if (response.status === 404) return undefined;
-    if (response.status !== 200 || asObject(json) === undefined)
+    if (response.status !== 200 || asObject(json)?._id !== `_local/${id}`)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     const { revision = "0-0", body } = parseWireDocument(text);
     return { revision, body: body.text };
@@ -319,8 +325,8 @@ export class HttpEndpoint implements Endpoint {
     if (READ_ONLY.has(response.status)) {
       throw this.#requests.unexpected("read_only", path, response, answer);
     }
-    const revision = response.status < 300 ? asObject(json)?.rev : undefined;
-    if (typeof revision !== "string") {
+    const revision = response.status < 300 ? localRevision(json, id) : undefined;
+    if (revision === undefined) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, answer);
     }
     return revision;
@@ -341,8 +347,8 @@ export class HttpEndpoint implements Endpoint {
       isShort,
       signal,
     });
-    const revision = response.status === 201 ? asObject(response.json)?.rev : undefined;
-    if (typeof revision === "string") return revision;
+    const revision = response.status === 201 ? localRevision(response.json, id) : undefined;
+    if (revision !== undefined) return revision;
     if (response.status === 409) return false;
     if (NOT_OFFERED.has(response.status)) return undefined;
     throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
@@ -359,10 +365,9 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return startTimeOf(body.instance_start_time);
     }
-    if (
-      response.status === TIMED_OUT ||
-      (response.status >= 500 && response.status !== NOT_IMPLEMENTED)
-    ) {
+    const isFailed = response.status >= 500 && response.status !== NOT_IMPLEMENTED;
+    const isOther = response.status < 400 && !isDone(response);
+    if (response.status === TIMED_OUT || isFailed || isOther) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
     // Some services have dropped the call: what they acknowledge is durable.
@@ -370,8 +375,19 @@ export class HttpEndpoint implements Endpoint {
   }
 }
 
-/** A document that is passed on whole. */
-const UNCUT = { depthMax: 0, nestingMax: Number.POSITIVE_INFINITY };
+/** A document that is passed on whole, cut down to its members. */
+const MEMBERS = { depthMax: 1, nestingMax: Number.POSITIVE_INFINITY };
+
+/** Whether the answer to a request that changes something says that it is done. */
+function isDone({ status, json }: Answer): boolean {
+  return status >= 200 && status < 300 && asObject(json)?.ok === true;
+}
+
+/** The new revision of a `_local` document, if the answer is about that document. */
+function localRevision(json: unknown, id: string): string | undefined {
+  const { id: named, rev } = asObject(json) ?? {};
+  return named === `_local/${id}` && typeof rev === "string" && rev !== "" ? rev : undefined;
+}
 
 /** Real start times have 16 characters. */
 const START_TIME_LENGTH_MAX = 1_000;

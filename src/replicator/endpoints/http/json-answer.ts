@@ -34,9 +34,10 @@ export function isBroken(text: string): boolean {
   return first === undefined || first === "{" || first === "[";
 }
 
-/** Undefined for what is no JSON object. */
+/** A JSON object, or `undefined` for any other value. */
 export function asObject(json: unknown): Record<string, unknown> | undefined {
-  return typeof json === "object" && json !== null ? (json as Record<string, unknown>) : undefined;
+  const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
+  return isObject ? (json as Record<string, unknown>) : undefined;
 }
 
 /** The same, of an answer's text. */

@@ -60,6 +60,9 @@ import {
 import { RoundTrip } from "./round-trip.ts";
 import { ServerWords } from "./server-words.ts";
 
+/** Beginning of an answer that is shown because it is not the expected one. */
+const MISREAD_LENGTH_MAX = 200;
+
 /** What answers when something changes: of a database, and of a server. */
 const FEEDS = ["_changes", "_db_updates"];
 
@@ -437,6 +440,20 @@ export class HttpRequests {
       status === 401 ? "unauthorized" : "forbidden",
       `unauthorized to access or create database ${this.shownUrl}`,
     );
+  }
+
+  /** An answer with a status of success that does not say what it must: a login page, or the answer to another path. */
+  misread(
+    error: string,
+    path: string,
+    { status }: { readonly status: number },
+    { text, wanted }: { readonly text: string; readonly wanted: string },
+  ): EndpointError {
+    const { words } = this;
+    const said = words.shown(text.slice(0, MISREAD_LENGTH_MAX));
+    const where = `${this.shownUrl}${shownPath(path)}`;
+    const reason = `${status} from ${where} without ${wanted}: ${said}`;
+    return new EndpointError(error, reason, { answer: { status, error, reason } });
   }
 
   unexpected(

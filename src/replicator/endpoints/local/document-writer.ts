@@ -27,6 +27,7 @@ import {
   type WireAttachment,
   type WireDocument,
 } from "../../../protocol/index.ts";
+import { digestFailure, digestMismatch } from "../attachment-digests.ts";
 import {
   type AttachmentStream,
   EndpointError,
@@ -68,9 +69,10 @@ export class LocalDocumentWriter {
     const database = await this.#access.read(async (_, opened) => opened);
     const parsed = this.#parse(document);
     if (parsed.kind === "refused") return parsed;
-    const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
-    const edit = { ...parsed.edit, attachments };
+    let { edit } = parsed;
     try {
+      const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
+      edit = { ...edit, attachments };
       const [outcome] = (await this.#transact([edit])) as [WriteOutcome];
       if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
       const failure = writeFailure(edit, outcome);
@@ -84,9 +86,7 @@ export class LocalDocumentWriter {
   /** What can be written: a document by the protocol, and not too large. The edit keeps all attachments as they are stored. */
   #parse(
     document: PlainDocument | StreamedDocument,
-  ):
-    | { readonly kind: "document"; readonly wire: WireDocument; readonly edit: DocumentEdit }
-    | { readonly kind: "refused"; readonly failure: WriteFailure } {
+  ): ParsedDocument | { readonly kind: "refused"; readonly failure: WriteFailure } {
     try {
       const known = "wire" in document ? document.wire : undefined;
       const wire = known ?? parseWireDocument(document.text);
@@ -157,8 +157,27 @@ export class LocalDocumentWriter {
       }
       edits.push(edit);
     }
-    if (inline.length > 0) await this.#stageInline(edits, inline, signal);
-    return edits;
+    if (inline.length === 0) return edits;
+    try {
+      await this.#stageInline(edits, inline, signal);
+      return edits;
+    } catch (error) {
+      if (errorCode(error) !== "STORE_ATTACHMENT_DIGEST_MISMATCH") throw error;
+    }
+    // The documents with a wrong digest are listed, and the others staged without them.
+    const sound = documents.filter((document) => {
+      const parsed = this.#parse(document);
+      const failure = parsed.kind === "document" && this.#digestFailure(parsed);
+      if (failure) failures.push(failure);
+      return parsed.kind === "document" && !failure;
+    });
+    return this.#edits(sound, failures, signal);
+  }
+
+  #digestFailure({ wire, edit }: ParsedDocument): WriteFailure | undefined {
+    const revision = replicatedRevision(edit) ?? "";
+    const { digests } = this.#access.parts.runtime;
+    return digestFailure(wire, { id: edit.id, revision }, digests);
   }
 
   async #stageInline(
@@ -200,6 +219,12 @@ export class LocalDocumentWriter {
   }
 }
 
+interface ParsedDocument {
+  readonly kind: "document";
+  readonly wire: WireDocument;
+  readonly edit: DocumentEdit;
+}
+
 /** Of the edit at this place in a list. */
 interface InlineAttachments {
   readonly at: number;
@@ -209,11 +234,11 @@ interface InlineAttachments {
 /** Those whose bytes are in the text; undefined when some of it is not base64. */
 function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachment[] | undefined {
   const whole: WholeAttachment[] = [];
-  for (const { name, content, contentType, revisionPosition } of attachments) {
+  for (const { name, content, contentType, revisionPosition, digest } of attachments) {
     if (content.kind !== "inline") continue;
     const bytes = inlineBytes(content);
     if (bytes === undefined) return undefined;
-    whole.push({ name, contentType, revisionPosition, bytes });
+    whole.push({ name, contentType, revisionPosition, digest, bytes });
   }
   return whole;
 }
@@ -232,6 +257,10 @@ function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure |
 
 function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
   if (!(error instanceof OperationalError) || error instanceof EndpointError) throw error;
+  if (error.code === "STORE_ATTACHMENT_DIGEST_MISMATCH") {
+    const revision = replicatedRevision(edit) ?? "";
+    return { id: edit.id, revision, ...digestMismatch(String(error.details.name)) };
+  }
   const { reason } = error.details;
   return failureOf(edit, error.code, typeof reason === "string" ? reason : error.message);
 }

@@ -1,0 +1,28 @@
+/** Attachments whose bytes contradict the digest that their document states. */
+import { base64Encode, type Digests } from "../../base/index.ts";
+import { inlineBytes, isMd5Digest, type WireDocument } from "../../protocol/index.ts";
+import type { WriteFailure } from "./endpoint.ts";
+
+/**
+ * Returns the failure of a document that holds the bytes of an attachment in its text with another MD5 digest, in
+ * CouchDB's words. A digest of bytes that were compressed is not compared: they came otherwise than they are stored.
+ */
+export function digestFailure(
+  { attachments }: Pick<WireDocument, "attachments">,
+  { id, revision }: { readonly id: string; readonly revision: string },
+  digests: Digests,
+): WriteFailure | undefined {
+  for (const { name, content, digest, encoding } of attachments) {
+    if (content.kind !== "inline" || encoding !== undefined || !isMd5Digest(digest)) continue;
+    const bytes = inlineBytes(content);
+    if (bytes === undefined || digest === `md5-${base64Encode(digests.md5(bytes))}`) continue;
+    return { id, revision, ...digestMismatch(name) };
+  }
+  return undefined;
+}
+
+/** What is listed of a document one of whose attachments arrived with other bytes. */
+export function digestMismatch(name: string): Omit<WriteFailure, "id" | "revision"> {
+  const reason = `the attachment ${JSON.stringify(name)} has another digest than its document states`;
+  return { status: 400, error: "content_md5_mismatch", reason };
+}
