@@ -35,10 +35,10 @@ function statusOf(request: string | Buffer): Promise<number> {
 }
 
 const get = (target: string, ...headers: string[]): string =>
-  [`GET ${target} HTTP/1.1`, "Host: a", "Connection: close", ...headers, "", ""].join("\r\n");
+  [`GET ${target} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers, "", ""].join("\r\n");
 const put = (body: string | Buffer): Buffer => {
   const bytes = Buffer.from(body);
-  const lines = ["PUT /films/doc HTTP/1.1", "Host: a", "Connection: close"];
+  const lines = ["PUT /films/doc HTTP/1.1", "Host: localhost", "Connection: close"];
   lines.push("Content-Type: application/json", `Content-Length: ${bytes.length}`, "", "");
   return Buffer.concat([Buffer.from(lines.join("\r\n")), bytes]);
 };
