@@ -35,7 +35,9 @@ function statusOf(request: string | Buffer): Promise<number> {
 }
 
 const get = (target: string, ...headers: string[]): string =>
-  [`GET ${target} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers, "", ""].join("\r\n");
+  [`GET ${target} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers, "", ""].join(
+    "\r\n",
+  );
 const put = (body: string | Buffer): Buffer => {
   const bytes = Buffer.from(body);
   const lines = ["PUT /films/doc HTTP/1.1", "Host: localhost", "Connection: close"];
