@@ -16,6 +16,7 @@ import {
 } from "../../src/replicator/index.ts";
 import { type OpenApi, openApi } from "../api/api.fixture.ts";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
+import { secretsIn } from "../support/find-secrets.ts";
 import { openNode } from "../support/open-node.ts";
 import { type HostilePeer, openHostilePeer } from "./hostile-peer.fixture.ts";
 
@@ -29,6 +30,8 @@ const RUNS_AT_ONCE = 12;
 const BODY_BYTES_MAX = 96 * 1024 * 1024;
 const REASON_LENGTH_MAX = 4_000;
 
+/** Sent to the peer with each request, which some of its answers repeat. */
+const SECRET = "Kw7-header-of-the-peer";
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
 
@@ -110,6 +113,10 @@ async function openWorld(seed: string): Promise<World> {
   };
 }
 
+function confided(url: string): object {
+  return { url, headers: { "X-Secret": SECRET } };
+}
+
 /** Which sides of a run are far away. */
 type Sides = "source" | "target" | "both";
 
@@ -120,8 +127,8 @@ async function run(world: World, number: number): Promise<void> {
   const copy = `copy-${number}`;
   await (sides === "source" ? api : peer.api).ask(`PUT /${copy}`);
   const replication = parseReplication({
-    source: sides === "target" ? "films" : peer.url(number, "films"),
-    target: sides === "source" ? copy : peer.url(number, copy),
+    source: sides === "target" ? "films" : confided(peer.url(number, "films")),
+    target: sides === "source" ? copy : confided(peer.url(number, copy)),
     retries_per_request: random.pick([0, 1, 2]),
     connection_timeout: 1_000,
     worker_batch_size: random.pick([1, 4, 100]),
@@ -166,8 +173,9 @@ async function runOn(
   }
 }
 
-/** Said for people, and no more than they want to read. */
+/** Said for people, no more than they want to read, and without what the peer was told in confidence. */
 function expectWords({ error, reason }: ReplicationFailure, what: string): void {
+  expect(secretsIn(`${error}: ${reason}`, [SECRET]), what).toEqual([]);
   expect(`${error}: ${reason}`, what).not.toMatch(
     /(Type|Range|Syntax|Reference|Assertion)Error|STORE_|KV_/,
   );
@@ -241,6 +249,7 @@ test(`whatever a server answers in ${COUNT} runs from the seed ${SEED}, it fails
       if (number % 10 === 0) await expectLife(world, `life-${number}`);
     });
     expect(world.node.events.filter(({ name }) => BAD_EVENTS.has(name))).toEqual([]);
+    expect(secretsIn(JSON.stringify(world.node.events), [SECRET])).toEqual([]);
     expect(world.peer.longestBytes).toBeLessThan(BODY_BYTES_MAX);
     await world.close();
   }

@@ -1,15 +1,18 @@
 /**
- * Whatever is asked of whatever route, the answer is one that the API has, and the node answers the next one.
+ * Whatever is asked of whatever route by whatever user, the answer is one that the API has, and the node answers the next
+ * one. No user sees a secret of another's, and no job gets rights that its author has not.
  *
  * Requests are drawn from a seed: such as every route takes, with something about them changed. `FUZZ_COUNT=1000000 FUZZ_SEED=7 npx vitest run
  * test/server/any-route.test.ts` asks for longer, and from another seed; a failure names the number of its request.
  */
 import { expect, test } from "vitest";
 import { apiRoutes } from "../../src/api/api.ts";
+import type { User } from "../../src/api/index.ts";
 import { ServerStoppingError } from "../../src/base/index.ts";
+import type { JobEntry } from "../../src/replicator/index.ts";
 import { ADMIN, type Answer, type OpenApi } from "../api/api.fixture.ts";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
-import { openWholeApi } from "./whole-api.fixture.ts";
+import { openApiNode, openWholeApi } from "./whole-api.fixture.ts";
 
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
@@ -26,7 +29,10 @@ const COPY = { source: "films", target: "copy" };
 
 /** What stands for the placeholders of a path, most of it there. */
 const PLACES: Readonly<Record<string, readonly string[]>> = {
-  "{database}": ["films", "films", "films", "_replicator", "_users", "none"],
+  "{database}": [
+    ...["films", "films", "films", "_replicator", "_users", "none"],
+    ...["x%2F_replicator", "x%2F_users", "_Replicator", "_replicator%2F", "_dbs"],
+  ],
   "{node}": ["_local", "nonode@nohost"],
   "{section}": ["replicator", "couchdb", "chttpd_auth", "log", "x"],
   "{key}": ["max_jobs", "max_document_size", "level", "x"],
@@ -45,6 +51,23 @@ const ODD_SEGMENTS = [
   "%F0%9F%8E%AC",
   "x".repeat(600),
   "__proto__",
+];
+
+/** An endpoint that refers to a secret of the node, as only administrators may. */
+const REFERRING = {
+  url: "https://a.example/films",
+  auth: { basic: { username: "jan", password: "env:CREDENTIAL_A" } },
+};
+const leafOf = (hash: string) => ({ ...COPY, _id: "job", _rev: `2-${hash}`, source: REFERRING });
+
+/** Stored in a replication document of the administrator, and shown to nobody else. */
+const SECRET = "Kw7-password-of-a-document";
+
+/** Who asks. `sue` may write replication documents. */
+const USERS: readonly User[] = [
+  ADMIN,
+  { name: "sue", roles: ["_replicator"], isAdmin: false },
+  { name: null, roles: [], isAdmin: false },
 ];
 
 /** Bodies by what the end of a path says of them; any other route may get any of them. */
@@ -91,6 +114,19 @@ const BODIES: readonly (readonly [RegExp, unknown])[] = [
       source: { url: "http://127.0.0.1:1/a" },
     },
   ],
+  // Leaves of a replication document, of which some refer to secrets of the node.
+  [
+    /_bulk_docs$/,
+    {
+      new_edits: false,
+      docs: ["a", "b"].map((hash) => ({
+        ...leafOf(hash),
+        _revisions: { start: 2, ids: [hash, "x"] },
+      })),
+    },
+  ],
+  [/./, { ...COPY, _id: "job", source: REFERRING, continuous: true }],
+  [/_tandem\/rules/, { source: { url: "https://a.example/" }, target: "{db}", databases: ["*"] }],
   [/./, { _id: "org.couchdb.user:joe", name: "joe", type: "user", roles: [], password: "pw" }],
 ];
 const ODD_VALUES: readonly unknown[] = [
@@ -182,6 +218,7 @@ const HEADERS: Readonly<Record<string, readonly string[]>> = {
 };
 
 interface Drawn {
+  readonly user: User;
   readonly request: string;
   readonly body: string | Uint8Array;
   readonly headers: Readonly<Record<string, string>>;
@@ -212,7 +249,13 @@ class Draws {
       "content-type": "application/json",
       ...Object.fromEntries(this.#some(HEADERS, 1)),
     };
-    return { request: `${method} ${placed}?${query.join("&")}`, body: this.#body(path), headers };
+    const user = this.#oneOf(USERS);
+    return {
+      user,
+      request: `${method} ${placed}?${query.join("&")}`,
+      body: this.#body(path),
+      headers,
+    };
   }
 
   #body(path: string): string | Uint8Array {
@@ -265,12 +308,37 @@ class Draws {
   }
 }
 
-/** With a database, documents in it, and a job that nobody runs. */
-async function openWorld(): Promise<OpenApi> {
-  const world = await openWholeApi({ authenticate: async () => ADMIN });
+interface FuzzedWorld extends OpenApi {
+  /** Makes the next requests. */
+  user: User;
+  entries(): AsyncIterable<JobEntry>;
+}
+
+/** With a database, documents in it, and jobs that nobody runs: one has a secret of the administrator. */
+async function openWorld(): Promise<FuzzedWorld> {
+  const node = openApiNode();
+  const world: FuzzedWorld = {
+    ...(await openWholeApi({ node, authenticate: async () => world.user })),
+    user: ADMIN,
+    entries: () => node.replicator.entries(),
+  };
   for (const name of ["films", "_replicator", "_users"]) await world.ask(`PUT /${name}`);
+  const security = { admins: { roles: ["_admin"] }, members: { roles: [] } };
+  for (const name of ["films", "_replicator"]) {
+    await world.ask(`PUT /${name}/_security`, { body: security });
+  }
   await fill(world);
   return world;
+}
+
+/** No job refers to a secret of the node unless an administrator asked for that. */
+async function expectRights(world: FuzzedWorld, what: string): Promise<void> {
+  for await (const { jobId, data } of world.entries()) {
+    for (const side of [data.replication?.source, data.replication?.target]) {
+      const refers = side?.kind === "http" && (side.references ?? []).length > 0;
+      if (refers) expect([jobId, data.wasAdmin], what).toEqual([jobId, true]);
+    }
+  }
 }
 
 async function fill({ ask }: OpenApi): Promise<void> {
@@ -281,12 +349,17 @@ async function fill({ ask }: OpenApi): Promise<void> {
   ];
   await ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
   await ask("PUT /_replicator/job", { body: COPY });
+  const source = {
+    url: "https://a.example/x",
+    auth: { basic: { username: "j", password: SECRET } },
+  };
+  await ask("PUT /_replicator/secret", { body: { ...COPY, source } });
 }
 
 /** The answer; of who waits for what does not come, that of a server that stops. */
 async function answerOf(
   world: OpenApi,
-  { request, ...options }: Drawn,
+  { user: _, request, ...options }: Drawn,
 ): Promise<Answer | undefined> {
   const client = new AbortController();
   let isOver = false;
@@ -328,11 +401,15 @@ test(`each of ${COUNT} requests from the seed ${SEED} is answered as the API may
   for (let number = 0; number < COUNT; number++) {
     if (number % WORLD_REQUESTS === WORLD_REQUESTS - 1) {
       expect((await world.ask("GET /_up")).status, `_up after ${number} requests`).toBe(200);
+      await expectRights(world, `After ${number} requests`);
       world = await openWorld();
     }
     const drawn = draws.next();
     const what = `Request ${number}, ${JSON.stringify({ ...drawn, body: String(drawn.body) })},`;
+    world.user = drawn.user;
     const answer = await answerOf(world, drawn);
+    if (!drawn.user.isAdmin) expect(answer?.text ?? "", what).not.toContain(SECRET);
+    world.user = ADMIN;
     expect(
       world.events.filter(({ name }) => name === "api.request-failed"),
       what,

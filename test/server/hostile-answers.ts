@@ -34,6 +34,8 @@ export interface Asked {
   readonly url: string;
   /** Without the query: `_changes`, `_local/x`, `doc-1`; empty for the database. */
   readonly resource: string;
+  /** Headers of the request. */
+  readonly headers: Readonly<Record<string, unknown>>;
 }
 
 type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => PeerAnswer;
@@ -47,6 +49,7 @@ const MUTATIONS: readonly (readonly [weight: number, mutate: Mutation])[] = [
   [14, withOtherJson],
   [5, withOtherText],
   [4, withOtherStatus],
+  [3, echoing],
   [3, withOddHeaders],
   [2, redirected],
   [3, framedWrongly],
@@ -66,6 +69,33 @@ export function mutated(answer: PeerAnswer, asked: Asked, random: SeededRandom):
     if (draw < 0) return mutate(answer, asked, random);
   }
   return answer;
+}
+
+/** Repeats the request, in one encoding or another, where an answer has words for people. */
+function echoing(answer: PeerAnswer, { headers, url }: Asked, random: SeededRandom): PeerAnswer {
+  const sent = JSON.stringify(headers);
+  const echo = random.pick([
+    sent,
+    encodeURIComponent(sent),
+    Buffer.from(sent).toString("base64"),
+    Buffer.from(sent).toString("hex"),
+    sent.replaceAll('"', "&quot;"),
+  ]);
+  const body = random.pick([
+    JSON.stringify({ error: "bad_request", reason: echo }),
+    JSON.stringify({ error: echo, reason: "x" }),
+    JSON.stringify([{ id: "doc-1", error: echo, reason: echo }]),
+    JSON.stringify({ results: [{ seq: 1, echo }], last_seq: 1 }),
+    JSON.stringify({ _id: "doc-1", _rev: "1-a", [`_${echo}`]: 1 }),
+    `<html>${echo}</html>`,
+  ]);
+  const location = ["location", `${url}?${encodeURIComponent(echo)}`] as const;
+  return {
+    ...answer,
+    status: random.pick([200, 201, 301, 400, 401, 403, 404, 409, 412, 417, 500, 503]),
+    headers: random.chance(0.2) ? [...answer.headers, location] : answer.headers,
+    body: Buffer.from(body),
+  };
 }
 
 const STATUSES = [

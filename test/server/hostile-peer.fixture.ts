@@ -68,7 +68,9 @@ export async function openHostilePeer(seed: string): Promise<HostilePeer> {
     const random = visitor.random.fork(`${name}/${number}`);
     const isHostile = visitor.askedCount++ < HOSTILE_COUNT_MAX && random.chance(visitor.ratio);
     const url = `http://${host}${incoming.url}`;
-    const given = isHostile ? mutated(sound, { url, resource }, random) : sound;
+    const given = isHostile
+      ? mutated(sound, { url, resource, headers: incoming.headers }, random)
+      : sound;
     if (rest.includes("feed=longpoll")) {
       visitor.pollCount++;
       visitor.polled.tell();

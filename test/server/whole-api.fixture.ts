@@ -32,7 +32,7 @@ export interface WholeApiNode extends ReturnType<typeof composeNode> {
   readonly kv: KeyValueStore;
 }
 
-function openNode(): WholeApiNode {
+export function openApiNode(): WholeApiNode {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
   return { ...composeNode({ runtime, kv }), runtime, kv };
@@ -42,7 +42,7 @@ function openNode(): WholeApiNode {
 export async function openWholeApi({
   authenticate,
   configFile,
-  node: parts = openNode(),
+  node: parts = openApiNode(),
 }: WholeApiOptions = {}): Promise<OpenApi> {
   const { runtime, kv } = parts;
   await parts.replicator.prepare();

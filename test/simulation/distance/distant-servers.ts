@@ -207,8 +207,9 @@ export class DistantServers {
       return json(200, { ...before.body, _rev: `0-${before.revision}` });
     }
     const revision = (before?.revision ?? 0) + 1;
-    this.#locals.set(url, { revision, body: JSON.parse(body) as object });
-    return json(201, { ok: true, id: "_local", rev: `0-${revision}` });
+    const document = JSON.parse(body) as { readonly _id: string };
+    this.#locals.set(url, { revision, body: document });
+    return json(201, { ok: true, id: document._id, rev: `0-${revision}` });
   }
 
   #changeCount(): number {
