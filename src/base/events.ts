@@ -109,6 +109,7 @@ export interface Events {
   };
   "kv.unavailable": {
     readonly engine: string;
+    readonly clusterFile?: string;
     readonly waitedMs?: number;
     readonly reason?: string;
   };

@@ -10,7 +10,8 @@ import {
   systemClock,
   writeBackup,
 } from "../host/index.ts";
-import { ConfigError, readStorePlace, VERSION } from "../server/index.ts";
+import type { KeyValue } from "../kv/index.ts";
+import { ConfigError, readStorePlace, StoreRowsCheck, VERSION } from "../server/index.ts";
 import type { BackupFlags, RestoreFlags } from "./backup-commands.ts";
 import { counted } from "./counted.ts";
 import { describeError } from "./describe-error.ts";
@@ -35,14 +36,18 @@ export async function backUp(
   const exported = exportLmdbStore(resolve(dataDirectory));
   try {
     const head = { madeAtMs, program: VERSION, version: exported.version };
-    print(file, await writeBackup(file, head, exported.pages()));
+    const checked = new StoreRowsCheck(resolve(dataDirectory)).pages(exported.pages());
+    print(file, await writeBackup(file, head, checked));
   } finally {
     await exported.close();
   }
 }
 
 export async function verifyBackup(file: string): Promise<void> {
-  print(file, await readBackup(file, {}));
+  const check = new StoreRowsCheck(file);
+  const summary = await readBackup(file, { rows: (rows) => check.add(rows) });
+  check.end();
+  print(file, summary);
 }
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
@@ -52,7 +57,13 @@ export async function restore(file: string, { dataDir, replace }: RestoreFlags):
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
   const imported = openImport(dataDir, replace === true ? keepAs : undefined);
   try {
-    const summary = await readBackup(file, { rows: (rows) => imported.put(rows) });
+    const check = new StoreRowsCheck(file);
+    const rows = (page: readonly KeyValue[]): void => {
+      check.add(page);
+      imported.put(page);
+    };
+    const summary = await readBackup(file, { rows });
+    check.end();
     await imported.finish(summary.version);
     print(file, summary);
   } finally {

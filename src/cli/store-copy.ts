@@ -4,14 +4,12 @@ import {
   ClusterCopyTarget,
   type CopyTarget,
   checkLmdbStore,
-  copyStore,
   createSystemRuntime,
   LmdbCopyTarget,
-  openFoundationDbEngine,
   openLmdbEngine,
 } from "../host/index.ts";
 import { KeyValueStore } from "../kv/index.ts";
-import { readConfig } from "../server/index.ts";
+import { copyWholeStore, openCluster, placeOf, readConfig, readRecords } from "../server/index.ts";
 import { counted } from "./counted.ts";
 import { Progress } from "./progress.ts";
 import type { StoreCopyFlags } from "./store.ts";
@@ -36,16 +34,14 @@ export async function copyStoreTo({
   const directory = resolve(config.dataDirectory);
   if (to === "foundationdb") checkLmdbStore(directory);
   const runtime = createSystemRuntime();
-  const cluster = new KeyValueStore({
-    runtime,
-    engine: await openFoundationDbEngine({
-      runtime,
-      clusterFile: config.clusterFile,
-      ...config.foundationDb,
-    }),
-  });
+  const cluster = await openCluster(runtime, config);
   const opened: { close(): Promise<void> }[] = [cluster];
   try {
+    const places = {
+      lmdb: directory,
+      foundationdb: placeOf({ ...config, store: "foundationdb" }),
+    };
+    await readRecords(cluster, places.foundationdb);
     let source = cluster;
     let target: CopyTarget;
     if (to === "foundationdb") {
@@ -55,9 +51,10 @@ export async function copyStoreTo({
     } else target = new LmdbCopyTarget(directory);
     opened.push(target);
     const progress = new Progress(`copying to ${to}`, process.stderr, "rows");
-    const summary = await copyStore({
+    const summary = await copyWholeStore({
       clock: runtime.clock,
       source,
+      sourcePlace: to === "lmdb" ? places.foundationdb : places.lmdb,
       target,
       quietMs: QUIET_MS,
       onRows: (rowCount) => progress.show(rowCount, undefined),

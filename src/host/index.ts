@@ -13,17 +13,18 @@
  *
  * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts, leases/lmdb-lease-renewer.ts.
  */
-export type { CopySummary, CopyTarget } from "./backup/copy-store.ts";
+export type { CopyStoreParts, CopySummary, CopyTarget } from "./backup/copy-store.ts";
 export {
   ClusterCopyTarget,
   COPY_KEY_SHAPES,
+  COPY_MARK_KEY,
   copyStore,
   isCopyUnfinished,
 } from "./backup/copy-store.ts";
 export type { BackupSummary } from "./backup/file.ts";
 export { readBackup, writeBackup } from "./backup/file.ts";
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
-export { openFoundationDbEngine } from "./foundationdb/engine.ts";
+export { clusterFileOf, openFoundationDbEngine } from "./foundationdb/engine.ts";
 export { Connections } from "./http/connections.ts";
 export type { Resolve } from "./http/egress-guard.ts";
 export type { EgressRule } from "./http/egress-rules.ts";

@@ -16,7 +16,9 @@
 export { SERVER_KEY_SHAPES } from "./layout.ts";
 export type { RunningServer } from "./open-server.ts";
 export { openServer } from "./open-server.ts";
+export { openCluster, placeOf } from "./open-store.ts";
 export type { ServeOptions, ServerConfig } from "./settings/config.ts";
 export { readConfig, readStorePlace } from "./settings/config.ts";
 export { ConfigError } from "./settings/settings.ts";
 export { VERSION } from "./version.ts";
+export { copyWholeStore, readRecords, StoreRowsCheck } from "./whole-store.ts";

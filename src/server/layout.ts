@@ -26,7 +26,7 @@ export const SUBSPACES = {
   replicator: ROOT.subspace(3),
 } as const;
 
-const LAYOUT_KEY = SERVER.pack([0]);
+export const LAYOUT_KEY = SERVER.pack([0]);
 const UUID_KEY = SERVER.pack([1]);
 
 const SESSION_SECRET_KEY = SERVER.pack([2]);
@@ -64,14 +64,8 @@ export async function openLayout(
   return kv.transact(
     async (tx) => {
       const layout = await tx.get(LAYOUT_KEY);
-      const version = layout === undefined ? LAYOUT_VERSION : Number(utf8Decode(layout));
-      if (version > LAYOUT_VERSION) {
-        throw new KeyValueError("KV_UNUSABLE", {
-          reason: `the store has layout version ${version}, this program writes version ${LAYOUT_VERSION}: install a newer Tandem, or restore the backup`,
-        });
-      }
-      if (version < LAYOUT_VERSION || layout === undefined)
-        tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));
+      const version = layout === undefined ? undefined : checkedLayoutVersion(layout);
+      if (version !== LAYOUT_VERSION) tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));
       if (configuredUuid !== undefined) return configuredUuid;
       const stored = await tx.get(UUID_KEY);
       if (stored !== undefined) return utf8Decode(stored);
@@ -81,6 +75,15 @@ export async function openLayout(
     },
     { whenUnknown: "retry" },
   );
+}
+
+/** Throws KV_UNUSABLE for the layout record of a newer program. */
+export function checkedLayoutVersion(layout: Uint8Array): number {
+  const version = Number(utf8Decode(layout));
+  if (version <= LAYOUT_VERSION) return version;
+  throw new KeyValueError("KV_UNUSABLE", {
+    reason: `the store has layout version ${version}, this program writes version ${LAYOUT_VERSION}: install a newer Tandem, or restore the backup`,
+  });
 }
 
 /** What signs sessions where the configuration names nothing: drawn once, so that sessions outlive a restart, on every node. */

@@ -2,16 +2,19 @@
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
 import {
-  isCopyUnfinished,
+  clusterFileOf,
   LmdbLeaseRenewer,
   openFoundationDbEngine,
   openLmdbEngine,
   ProcessLeaseRenewer,
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
-import { type Engine, KeyValueError, KeyValueStore, MemoryEngine } from "../kv/index.ts";
+import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
 import { SUBSPACES } from "./layout.ts";
 import type { ServerConfig } from "./settings/config.ts";
+import { checkOpenedStore } from "./whole-store.ts";
+
+type StorePlace = Pick<ServerConfig, "store" | "dataDirectory" | "clusterFile" | "foundationDb">;
 
 export interface OpenedStore {
   readonly kv: KeyValueStore;
@@ -19,39 +22,55 @@ export interface OpenedStore {
   readonly renewer: LeaseRenewer;
 }
 
-export async function openStore(
+/** Opens the store, and rejects if the checks of a whole store do. */
+export async function openStore(runtime: Runtime, config: ServerConfig): Promise<OpenedStore> {
+  const opened = await open(runtime, config);
+  try {
+    await checkOpenedStore(opened.kv, placeOf(config));
+    return opened;
+  } catch (error) {
+    await opened.kv.close();
+    throw error;
+  }
+}
+
+/** Opens the cluster's part that belongs to this store, without reading it. */
+export async function openCluster(
   runtime: Runtime,
-  { store, dataDirectory, clusterFile, foundationDb }: ServerConfig,
-): Promise<OpenedStore> {
-  switch (store) {
+  { clusterFile, foundationDb }: ServerConfig,
+): Promise<KeyValueStore> {
+  const engine = await openFoundationDbEngine({ runtime, clusterFile, ...foundationDb });
+  return new KeyValueStore({ runtime, engine });
+}
+
+/** Name of the store in messages. */
+export function placeOf({ store, dataDirectory, ...config }: StorePlace): string {
+  if (store !== "foundationdb") return store === "memory" ? "the memory" : resolve(dataDirectory);
+  const { prefix } = config.foundationDb;
+  const cluster = `the cluster of ${clusterFileOf(config.clusterFile)}`;
+  return prefix === undefined ? cluster : `${cluster} (prefix ${JSON.stringify(prefix)})`;
+}
+
+async function open(runtime: Runtime, config: ServerConfig): Promise<OpenedStore> {
+  switch (config.store) {
     case "memory":
       return renewedInLoop(runtime, new MemoryEngine({ runtime }));
     case "foundationdb": {
-      const options = { clusterFile, ...foundationDb };
-      const engine = await openFoundationDbEngine({ runtime, ...options });
-      const kv = new KeyValueStore({ runtime, engine });
-      await refuseUnfinished(kv);
+      const { clusterFile, foundationDb } = config;
+      const options = { kind: "foundationdb", clusterFile, ...foundationDb } as const;
       return {
-        kv,
-        renewer: new ProcessLeaseRenewer({ kind: "foundationdb", ...options }, SUBSPACES.jobs),
+        kv: await openCluster(runtime, config),
+        renewer: new ProcessLeaseRenewer(options, SUBSPACES.jobs),
       };
     }
     case "lmdb": {
-      const directory = resolve(dataDirectory);
+      const directory = resolve(config.dataDirectory);
       return {
         kv: new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) }),
         renewer: new LmdbLeaseRenewer(directory, SUBSPACES.jobs),
       };
     }
   }
-}
-
-/** A store whose copy into the cluster was cut off lacks rows. */
-async function refuseUnfinished(kv: KeyValueStore): Promise<void> {
-  if (!(await isCopyUnfinished(kv))) return;
-  await kv.close();
-  const reason = "a copy of a store into this cluster was cut off: repeat tandem store copy";
-  throw new KeyValueError("KV_UNAVAILABLE", { reason });
 }
 
 /** Leases that this process's own event loop renews: it must not be blocked for long. */

@@ -55,7 +55,9 @@ const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 const PAGE_BYTES = 1_000_000;
 /** No tuple begins with it. The ids of transactions that do are for those who wrote them, and are not copied. */
 const BEHIND_TUPLES = new Uint8Array([0xfe]);
-const MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);
+/** Exists in a cluster while a store is being copied into it. */
+export const COPY_MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);
+const TUPLES = { begin: FIRST_KEY, end: BEHIND_TUPLES };
 const MARK = new Uint8Array([1]);
 
 export const COPY_KEY_SHAPES: readonly KeyShape[] = [
@@ -66,6 +68,8 @@ export const COPY_KEY_SHAPES: readonly KeyShape[] = [
 export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   const { clock, source, target, quietMs, onRows } = parts;
   const version = Number(await source.read((tx) => tx.readVersion()));
+  const { entries } = await source.read((tx) => tx.getRangePage(TUPLES, { limit: 1 }));
+  if (entries.length === 0) throw unavailable("the store to copy is empty");
   await target.begin(version);
   const quiet = clock.sleep(quietMs);
   const copied = new RowDigest();
@@ -120,7 +124,7 @@ export class ClusterCopyTarget implements CopyTarget {
   }
 
   async finish(): Promise<void> {
-    await this.#write((tx) => tx.clear(MARK_KEY));
+    await this.#write((tx) => tx.clear(COPY_MARK_KEY));
     this.#state = "finished";
   }
 
@@ -137,7 +141,7 @@ export class ClusterCopyTarget implements CopyTarget {
   async #mark(): Promise<number> {
     let stamp: Versionstamp | undefined;
     await this.#write((tx) => {
-      tx.set(MARK_KEY, MARK);
+      tx.set(COPY_MARK_KEY, MARK);
       tx.afterCommit(({ versionstamp }) => {
         stamp = versionstamp;
       });
@@ -153,7 +157,7 @@ export class ClusterCopyTarget implements CopyTarget {
 
 /** Whether a copy into this store was cut off: no node may open it. */
 export async function isCopyUnfinished(kv: KeyValueStore): Promise<boolean> {
-  return (await kv.read((tx) => tx.get(MARK_KEY))) !== undefined;
+  return (await kv.read((tx) => tx.get(COPY_MARK_KEY))) !== undefined;
 }
 
 /** All rows of a store, each page at a version of its own. */

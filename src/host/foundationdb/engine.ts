@@ -49,18 +49,23 @@ export async function openFoundationDbEngine(options: FoundationDbOptions): Prom
   const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;
   const { watchCountMax = WATCH_COUNT_MAX } = options;
   const clusterFile = options.clusterFile ?? process.env.FDB_CLUSTER_FILE;
-  await checkClusterFile(clusterFile ?? DEFAULT_CLUSTER_FILE);
+  await checkClusterFile(clusterFileOf(clusterFile));
   const fdb = await loadFdbPackage(apiVersion, headerVersion);
-  const engine = openDatabase(options.runtime, () =>
+  const engine = openDatabase(options.runtime, clusterFileOf(clusterFile), () =>
     fdb.open(clusterFile, { max_watches: watchCountMax }),
   );
   if (options.prefix === undefined) return engine;
   return new SubspaceEngine(engine, Subspace.fromTuple([options.prefix]).prefix);
 }
 
-function openDatabase(runtime: Runtime, open: () => FdbDatabase): Engine {
+/** Path of the cluster file, whether it is configured or not. */
+export function clusterFileOf(clusterFile: string | undefined): string {
+  return clusterFile ?? process.env.FDB_CLUSTER_FILE ?? DEFAULT_CLUSTER_FILE;
+}
+
+function openDatabase(runtime: Runtime, clusterFile: string, open: () => FdbDatabase): Engine {
   try {
-    return new FoundationDbEngine(runtime, open());
+    return new FoundationDbEngine(runtime, clusterFile, open());
   } catch (error) {
     throw fdbError(error);
   }
@@ -70,6 +75,7 @@ class FoundationDbEngine implements Engine {
   readonly name = "foundationdb";
   readonly clearsRangesAtOnce = true;
   readonly #runtime: Runtime;
+  readonly #clusterFile: string;
   readonly #database: FdbDatabase;
   readonly #watches = new Set<FdbWatch>();
   /** When each call that is under way began. */
@@ -79,8 +85,9 @@ class FoundationDbEngine implements Engine {
   #available = true;
   #closed = false;
 
-  constructor(runtime: Runtime, database: FdbDatabase) {
+  constructor(runtime: Runtime, clusterFile: string, database: FdbDatabase) {
     this.#runtime = runtime;
+    this.#clusterFile = clusterFile;
     this.#database = database;
     this.#look = setInterval(() => this.#lookForDelay(), LOOK_EVERY_MS);
     this.#look.unref();
@@ -137,7 +144,9 @@ class FoundationDbEngine implements Engine {
     this.#available = available;
     this.#runtime.trace.event(available ? "kv.available" : "kv.unavailable", {
       engine: this.name,
-      ...(waitedMs === undefined ? {} : { waitedMs: Math.round(waitedMs) }),
+      ...(waitedMs === undefined
+        ? {}
+        : { clusterFile: this.#clusterFile, waitedMs: Math.round(waitedMs) }),
     });
   }
 }

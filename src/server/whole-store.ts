@@ -1,0 +1,105 @@
+/**
+ * Checks of a store as a whole: a node that starts, a copy, a backup and its restoration all pass them, so that no
+ * entrance accepts a store that lacks rows or that another program wrote.
+ */
+import { compareBytes, errorCode } from "../base/index.ts";
+import { COPY_MARK_KEY, type CopyStoreParts, type CopySummary, copyStore } from "../host/index.ts";
+import { type KeyValue, KeyValueError, type KeyValueStore } from "../kv/index.ts";
+import { checkedLayoutVersion, LAYOUT_KEY } from "./layout.ts";
+
+/** A cluster that recovers from the loss of processes answers sooner; a wrong cluster file never does. */
+const ANSWER_MS_MAX = 20_000;
+
+/** The rows of a store that the checks read. */
+interface StoreRecords {
+  readonly layout: Uint8Array | undefined;
+  readonly copyMark: Uint8Array | undefined;
+}
+
+/**
+ * Rejects with KV_UNAVAILABLE if the store does not answer, or holds the rows of an unfinished copy, and with
+ * KV_UNUSABLE if a newer program wrote it. `place` names the store in messages.
+ */
+export async function checkOpenedStore(kv: KeyValueStore, place: string): Promise<StoreRecords> {
+  const records = await readRecords(kv, place);
+  checkRecords(records, place);
+  return records;
+}
+
+/** Copies a store that passes the checks, and that a node has used, into an empty one. */
+export async function copyWholeStore(
+  parts: CopyStoreParts & { readonly sourcePlace: string },
+): Promise<CopySummary> {
+  const { layout } = await checkOpenedStore(parts.source, parts.sourcePlace);
+  if (layout === undefined) throw empty(parts.sourcePlace);
+  return copyStore(parts);
+}
+
+/** Applies the checks to rows that are read from beginning to end. */
+export class StoreRowsCheck {
+  readonly #place: string;
+  #records: StoreRecords = { layout: undefined, copyMark: undefined };
+
+  constructor(place: string) {
+    this.#place = place;
+  }
+
+  add(rows: readonly KeyValue[]): void {
+    for (const { key, value } of rows) {
+      if (compareBytes(key, LAYOUT_KEY) === 0) this.#records = { ...this.#records, layout: value };
+      if (compareBytes(key, COPY_MARK_KEY) === 0) {
+        this.#records = { ...this.#records, copyMark: value };
+      }
+    }
+  }
+
+  /** Throws as `checkOpenedStore` rejects, and with KV_UNAVAILABLE if the rows are not those of a Tandem store. */
+  end(): void {
+    checkRecords(this.#records, this.#place);
+    if (this.#records.layout === undefined) throw empty(this.#place);
+  }
+
+  /** Passes the pages on, and throws after the last one if a check fails. */
+  *pages(pages: Iterable<readonly KeyValue[]>): Generator<readonly KeyValue[]> {
+    for (const rows of pages) {
+      this.add(rows);
+      yield rows;
+    }
+    this.end();
+  }
+}
+
+/** The first reads of a store: a cluster that is away would never answer them. */
+export async function readRecords(kv: KeyValueStore, place: string): Promise<StoreRecords> {
+  try {
+    return await kv.read(
+      async (tx) => ({ layout: await tx.get(LAYOUT_KEY), copyMark: await tx.get(COPY_MARK_KEY) }),
+      { timeoutMs: ANSWER_MS_MAX },
+    );
+  } catch (error) {
+    if (errorCode(error) !== "KV_TIMED_OUT") throw error;
+    const seconds = ANSWER_MS_MAX / 1000;
+    throw unavailable(
+      `${place} did not answer within ${seconds} s: check the file, and that the cluster runs`,
+    );
+  }
+}
+
+function checkRecords({ layout, copyMark }: StoreRecords, place: string): void {
+  if (copyMark !== undefined) {
+    throw unavailable(
+      `${place} holds an unfinished copy: a copy of a store into this cluster was cut off: repeat tandem store copy`,
+    );
+  }
+  if (layout !== undefined) checkedLayoutVersion(layout);
+}
+
+function empty(place: string): KeyValueError {
+  return unavailable(
+    `${place} holds no store of Tandem: check the folder, cluster file and prefix`,
+  );
+}
+
+function unavailable(reason: string): KeyValueError {
+  return new KeyValueError("KV_UNAVAILABLE", { reason });
+}

@@ -1,0 +1,116 @@
+/** The checks that every node, copy, backup and restoration makes of a whole store. */
+import { expect, test } from "vitest";
+import { utf8Encode } from "../../src/base/index.ts";
+import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";
+import {
+  type Engine,
+  type EngineTransaction,
+  type KeyValue,
+  type KeyValueStore,
+  MemoryEngine,
+} from "../../src/kv/index.ts";
+import { LAYOUT_KEY, openLayout } from "../../src/server/layout.ts";
+import { checkOpenedStore, copyWholeStore, StoreRowsCheck } from "../../src/server/whole-store.ts";
+import { EVERYTHING } from "../conformance/kv/fixture.ts";
+import { PlainStore } from "../support/kv/plain-store.ts";
+
+const runtime = createSystemRuntime();
+
+function openStore(): PlainStore {
+  return new PlainStore({ runtime, engine: new MemoryEngine({ runtime }) });
+}
+
+async function rowsOf(kv: KeyValueStore): Promise<readonly KeyValue[]> {
+  return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
+}
+
+/** The entrances, by the outcome that each has for the rows of a store: undefined, or the error. */
+const ENTRANCES = {
+  "a start": (kv: KeyValueStore) => checkOpenedStore(kv, "here"),
+  "a copy": async (kv: KeyValueStore) => {
+    const cluster = openStore();
+    const target = new ClusterCopyTarget(cluster);
+    // Versions of the cluster must be later; whatever it holds is a copy.
+    target.begin = async () => {};
+    await copyWholeStore({
+      clock: runtime.clock,
+      source: kv,
+      sourcePlace: "here",
+      target,
+      quietMs: 0,
+    });
+  },
+  "a backup": async (kv: KeyValueStore) => {
+    for (const _ of new StoreRowsCheck("here").pages([await rowsOf(kv)]));
+  },
+};
+
+const entrances = Object.entries(ENTRANCES);
+const readers = entrances.filter(([name]) => name !== "a start");
+
+test.each(entrances)("%s accepts the store of a node", async (_, enter) => {
+  const kv = openStore();
+  await openLayout(runtime, kv, undefined);
+  await enter(kv);
+});
+
+test.each(entrances)("%s refuses a store whose copy was cut off", async (_, enter) => {
+  const kv = openStore();
+  const cutOff = new ClusterCopyTarget(kv);
+  await cutOff.begin(0);
+  await cutOff.put([{ key: LAYOUT_KEY, value: utf8Encode("2") }]);
+  await expect(enter(kv)).rejects.toMatchObject({
+    code: "KV_UNAVAILABLE",
+    details: { reason: expect.stringMatching(/^here holds an unfinished copy.*repeat/) },
+  });
+});
+
+test.each(entrances)("%s refuses the store of a newer program", async (_, enter) => {
+  const kv = openStore();
+  await kv.transact(async (tx) => tx.set(LAYOUT_KEY, utf8Encode("99")));
+  await expect(enter(kv)).rejects.toMatchObject({
+    code: "KV_UNUSABLE",
+    details: { reason: expect.stringContaining("layout version 99") },
+  });
+});
+
+test.each(readers)("%s refuses an empty store, and rows of another program", async (_, enter) => {
+  const refusal = {
+    code: "KV_UNAVAILABLE",
+    details: { reason: expect.stringMatching(/^here holds no store of Tandem.*prefix/) },
+  };
+  const kv = openStore();
+  await expect(enter(kv)).rejects.toMatchObject(refusal);
+  await kv.transact(async (tx) => tx.set(utf8Encode("other"), utf8Encode("row")));
+  await expect(enter(kv)).rejects.toMatchObject(refusal);
+});
+
+test.each(entrances.filter(([name]) => name !== "a backup"))(
+  "%s reports a cluster that does not answer by its file",
+  async (_, enter) => {
+    const clock = {
+      ...runtime.clock,
+      nowMs: () => 0,
+      monotonicMs: () => 0,
+      // Every limit has passed.
+      sleep: async () => {},
+    };
+    const kv = new PlainStore({ runtime: { ...runtime, clock }, engine: silentEngine() });
+    await expect(enter(kv)).rejects.toMatchObject({
+      code: "KV_UNAVAILABLE",
+      details: { reason: expect.stringMatching(/^here did not answer within 20 s/) },
+    });
+  },
+);
+
+/** A cluster that is away: reads wait. */
+function silentEngine(): Engine {
+  const get = () => new Promise<never>(() => {});
+  const snapshot = { get };
+  const transaction = { transaction: { get, snapshot }, effects: [], cancel: () => {} };
+  return {
+    name: "silent",
+    begin: () => transaction as unknown as EngineTransaction,
+    close: async () => {},
+  };
+}
