@@ -54,20 +54,15 @@ describe("interactive edits", () => {
     expect(await store.edit(interactive("a", first))).toEqual([conflict]);
   });
 
-  test("an edit that names a revision of a document that is not there goes on from it", async () => {
+  test("an edit that names a revision of a document that does not exist is a conflict, and leaves no trace", async () => {
     const store = await openStore();
+    const conflict = { kind: "conflict", id: "a" };
     const outcomes = await store.edit(interactive("a", "3-abc"), interactive("a", "3-abc"));
-    expect(outcomes).toMatchObject([{ kind: "written" }, { kind: "conflict" }]);
-    const revision = revisionOf(outcomes[0]);
-    expect(revision).toMatch(/^4-/);
-    expect(
-      await store.read((tx, database) => database.revisionStatuses(tx, "a", revision)),
-    ).toEqual([
-      { revision, status: "available" },
-      { revision: "3-abc", status: "missing" },
-    ]);
-    expect(await store.read((tx, database) => database.leaves(tx, "a"))).toEqual([
-      { revision, deleted: false },
+    expect(outcomes).toEqual([conflict, conflict]);
+    expect(await store.edit(interactive("a", "3-abc", { deleted: true }))).toEqual([conflict]);
+    expect(await store.read((tx, database) => database.leaves(tx, "a"))).toEqual([]);
+    expect(await store.edit(interactive("a"))).toMatchObject([
+      { kind: "written", revision: expect.stringMatching(/^1-/) },
     ]);
   });
 
@@ -283,11 +278,31 @@ describe("replicated edits", () => {
     expect((await store.read((tx, database) => database.read(tx, "a")))?.body.text).toBe(body);
   });
 
+  test("revisions of generation 0 and without a hash are stored, as in CouchDB", async () => {
+    const store = await openStore();
+    const paths = [["1-"], ["9999-"], ["0-a"], ["0-"], ["2-x", "1-", "0-r"], ["2-y", "1-"]];
+    for (const [index, path] of paths.entries()) {
+      const id = String(index);
+      expect(await store.edit(replicated(id, path))).toMatchObject([{ revision: path[0] }]);
+      expect(await store.edit(replicated(id, path))).toMatchObject([{ kind: "known" }]);
+      const document = await store.read((tx, database) => database.read(tx, id));
+      expect(document?.revision).toBe(path[0]);
+      const { start = -1, hashes = [] } = document?.revisions ?? {};
+      expect(hashes.map((hash, depth) => `${start - depth}-${hash}`)).toEqual(path);
+      const next = await store.edit(interactive(id, path[0]));
+      expect(next).toMatchObject([
+        { kind: "written", revision: expect.stringMatching(`^${start + 1}-`) },
+      ]);
+    }
+    await store.edit(replicated("4", ["2-z", "1-"]));
+    const feed = await store.read((tx, database) => database.changes(tx, {}));
+    expect(feed.entries.at(-1)?.id).toBe("4");
+  });
+
   test("revisions that are none are refused", async () => {
     const store = await openStore();
     const invalid = { code: "STORE_REVISION_INVALID" };
-    await expect(store.edit(replicated("a", ["0-a"]))).rejects.toMatchObject(invalid);
-    await expect(store.edit(replicated("a", ["1-a", "0-b"]))).rejects.toMatchObject(invalid);
+    await expect(store.edit(replicated("a", ["0-a", "-1-b"]))).rejects.toMatchObject(invalid);
     await expect(store.edit(interactive("a", "abc"))).rejects.toMatchObject(invalid);
     await expect(store.edit(interactive("a", "-1-abc"))).rejects.toMatchObject(invalid);
   });

@@ -20,8 +20,8 @@ export function replicatedEdit(
   if (path === undefined || path.hashes.length === 0) {
     throw badRequest("A document that is replicated needs _rev or _revisions");
   }
-  // Only revisions of local documents begin at 0.
-  if (path.start === 0 && !id.startsWith("_local/")) {
+  // Only local documents have several revisions of generation 0.
+  if (path.start === 0 && path.hashes.length > 1 && !id.startsWith("_local/")) {
     throw new ProtocolError(400, "doc_validation", "_revisions.start must be positive.");
   }
   return { mode: "replicated", id, deleted, body, attachments, revisions: path };

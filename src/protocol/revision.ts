@@ -5,7 +5,7 @@ export interface ParsedRevision {
   readonly hash: string;
 }
 
-const REVISION = /^(?:0|[1-9][0-9]{0,8})-./s;
+const REVISION = /^(?:0|[1-9][0-9]{0,14})-/;
 
 /** The parts of a revision, or undefined when `text` is none. */
 export function parseRevision(text: string): ParsedRevision | undefined {

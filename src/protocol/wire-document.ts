@@ -147,11 +147,11 @@ function parseRevisions({ length, text }: JsonValue): WireRevisions {
   if (typeof start !== "number" || !Number.isSafeInteger(start) || start < 0) {
     throw new ProtocolError(400, "doc_validation", "_revisions.start isn't an integer.");
   }
-  if (!Array.isArray(ids) || !ids.every((hash) => typeof hash === "string" && hash !== "")) {
+  if (!Array.isArray(ids) || !ids.every((hash) => typeof hash === "string")) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids isn't an array of strings.");
   }
   // Those of local documents begin at 0, as many as there are.
-  if (start > 0 && ids.length > start) {
+  if (start > 0 && ids.length > start + 1) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids has more entries than start.");
   }
   return { start, hashes: ids };

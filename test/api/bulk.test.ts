@@ -51,6 +51,18 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/_local/l")).json).toMatchObject({ n: 1 });
   });
 
+  test("stores revisions of generation 0 and without a hash, as CouchDB does", async () => {
+    const { ask } = await openFilms();
+    const revisions = { a: ["1-"], b: ["9999-"], c: ["0-x"], d: ["0-"] };
+    const docs = Object.entries(revisions).map(([_id, [_rev]]) => ({ _id, _rev }));
+    const body = { new_edits: false, docs };
+    expect(await ask("POST /films/_bulk_docs", { body })).toMatchObject({ status: 201, json: [] });
+    for (const { _id, _rev } of docs) {
+      expect((await ask(`GET /films/${_id}?rev=${_rev}`)).json).toEqual({ _id, _rev });
+    }
+    expect((await ask("POST /films/_revs_diff", { body: revisions })).json).toEqual({});
+  });
+
   test("tells which of the revisions made elsewhere cannot be stored, and writes the others", async () => {
     const { ask } = await openFilms();
     const docs = [

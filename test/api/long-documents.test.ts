@@ -99,6 +99,7 @@ test.each<[answer: string, request: string, body: object | undefined, isByLines:
   const { ask, stream } = await openFilms();
   const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
   await ask("PUT /films/spaced?new_edits=false", { body: spaced });
+  await ask("PUT /films/_local/spaced", { body: {} });
   await ask("PUT /films/_local/spaced", { body: spaced.replace("1-a", "0-1") });
   const sent: string[] = [];
   const answer = await stream(request, body === undefined ? {} : { body });

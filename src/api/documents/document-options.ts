@@ -63,8 +63,7 @@ export function documentOptions(call: Call): DocumentOptions {
 
 /** Throws CouchDB's error for what is no revision. */
 export function checkRevision(revision: string): void {
-  const parsed = parseRevision(revision);
-  if (parsed === undefined || parsed.generation === 0) throw badRequest("Invalid rev format");
+  if (parseRevision(revision) === undefined) throw badRequest("Invalid rev format");
 }
 
 function openRevisions(call: Call): "all" | readonly string[] | undefined {

@@ -1,6 +1,11 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
 import { base64Encode, hexDecode, md5HexOf } from "../../base/index.ts";
-import { badRequest, type WireDocument, wireDocumentPieces } from "../../protocol/index.ts";
+import {
+  badRequest,
+  ProtocolError,
+  type WireDocument,
+  wireDocumentPieces,
+} from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
@@ -59,7 +64,10 @@ export async function writeLocal(
         : database.writeLocal(tx, { id, parent, body: wire.body }),
     wire.deleted ? {} : { whenUnknown: "retry" },
   );
-  if (outcome.kind !== "written") throw notFound("missing");
+  if (outcome.kind !== "written") {
+    if (wire.deleted) throw notFound("missing");
+    throw new ProtocolError(409, "conflict", "Document update conflict.");
+  }
   const { revision } = outcome;
   const headers = { ETag: `"${revision}"`, Location: locationOf(call, id) };
   return json(wire.deleted ? 200 : 201, { ok: true, id, rev: revision }, headers);

@@ -30,16 +30,14 @@ const LEAVES_MAX = 1_000;
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
 
-/** The revision that an interactive edit follows: a leaf, or one that nothing but the edit tells of. */
-type Parent = LeafNode | (RevisionParts & { readonly leaf: undefined });
-
 /** An edit that may be written: no conflict, and not known. */
 export type Judged =
   | { readonly kind: "outcome"; readonly outcome: WriteOutcome }
   | {
       readonly kind: "interactive";
       readonly loaded: LoadedDocument;
-      readonly parent: Parent | undefined;
+      /** The leaf that it follows; undefined for the first revision. */
+      readonly parent: LeafNode | undefined;
     }
   | {
       readonly kind: "replicated";
@@ -267,7 +265,7 @@ export function isStale(state: TransactionState, { edit, judged, writeCount }: P
 function replacedLeaves(judged: Writable): readonly LeafNode[] {
   if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
   const { parent } = judged;
-  return parent?.leaf !== undefined && hasAttachments(parent) ? [parent] : [];
+  return parent !== undefined && hasAttachments(parent) ? [parent] : [];
 }
 
 const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
@@ -286,18 +284,14 @@ const UNUSED: LeafState = {
 function interactiveParent(
   { tree }: LoadedDocument,
   edit: DocumentEdit & { readonly mode: "interactive" },
-): Parent | "conflict" | undefined {
+): LeafNode | "conflict" | undefined {
   const { winner } = tree;
-  const named = edit.parent === undefined ? undefined : parseRevision(edit.parent);
-  // The export of a database names revisions of documents that are not there yet; they go on from them.
-  if (winner === undefined && named !== undefined) {
-    return edit.deleted ? "conflict" : { ...named, leaf: undefined };
+  if (edit.parent !== undefined) {
+    const leaf = tree.findLeaf(parseRevision(edit.parent)) ?? "conflict";
+    // CouchDB: a deleted document is created again by an edit that names no revision.
+    return winner?.leaf.deleted === true ? "conflict" : leaf;
   }
   if (winner === undefined) return undefined;
-  if (named !== undefined) {
-    // CouchDB: a deleted document is made again by an edit that names no revision.
-    return winner.leaf.deleted ? "conflict" : (tree.findLeaf(named) ?? "conflict");
-  }
   // An edit that creates a deleted document again does not name its past; the tree goes on from it.
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
 }

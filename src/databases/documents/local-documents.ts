@@ -1,8 +1,9 @@
 /**
  * Local documents: one current revision `0-n`, no history, not in the update sequence, not replicated.
  *
- * CouchDB: writes them without a conflict check (`couch_db_updater`, `update_local_doc_revs`): the new revision is the
- * given one plus one. So do we; the writer of a checkpoint detects another writer by reading it.
+ * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given one plus one, whatever the
+ * stored one is; the writer of a checkpoint detects another writer by reading it. Unlike CouchDB, a write that names the
+ * revision of a document that does not exist is a conflict, like that of any other document.
  */
 import { assert, OperationalError, type Page, type Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -46,8 +47,17 @@ export class LocalDocuments {
     return first === undefined ? undefined : this.#whole(tx, id, first);
   }
 
-  write(tx: Transaction, { id, parent, body }: LocalEdit): WriteOutcome {
+  async write(tx: Transaction, edit: LocalEdit): Promise<WriteOutcome> {
+    const { id, parent } = edit;
     checkLocalId(id);
+    revisionNumberOf(parent);
+    if (parent !== undefined && (await tx.get(this.#keys.local(id, 0))) === undefined) {
+      return { kind: "conflict", id };
+    }
+    return this.#put(tx, edit);
+  }
+
+  #put(tx: Transaction, { id, parent, body }: LocalEdit): WriteOutcome {
     const revisionNumber = revisionNumberOf(parent) + 1;
     tx.clearRange(this.#keys.localChunks(id));
     for (const [chunk, bytes] of encodeLocal({ revisionNumber, body }).entries()) {
@@ -72,7 +82,9 @@ export class LocalDocuments {
       edit.mode === "interactive"
         ? edit.parent
         : `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
-    return edit.deleted ? this.remove(tx, id, parent) : this.write(tx, { id, parent, body });
+    if (edit.deleted) return this.remove(tx, id, parent);
+    const local = { id, parent, body };
+    return edit.mode === "interactive" ? this.write(tx, local) : this.#put(tx, local);
   }
 
   async page(

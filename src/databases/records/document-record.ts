@@ -11,7 +11,7 @@
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../../kv/index.ts";
-import { hashDigest, isDigest } from "../revisions/revision.ts";
+import { HASH_BYTES_MAX, hashDigest, isDigest } from "../revisions/revision.ts";
 import {
   type LeafNode,
   type LeafState,
@@ -183,14 +183,19 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
   return hashes;
 }
 
+/** Stands for the length of an empty hash: length 0 marks one of the usual form. */
+const EMPTY_HASH = HASH_BYTES_MAX + 1;
+
 /** Also for the records beside this one. */
 export function writeHash(writer: RecordWriter, hash: string): void {
   const digest = hashDigest(hash);
-  if (digest === undefined) writer.sized(utf8Encode(hash));
+  if (hash === "") writer.integer(EMPTY_HASH);
+  else if (digest === undefined) writer.sized(utf8Encode(hash));
   else writer.byte(0).raw(digest);
 }
 
 export function readHash(reader: RecordReader): string {
   const byteCount = reader.integer();
+  if (byteCount === EMPTY_HASH) return "";
   return byteCount === 0 ? reader.hex(DIGEST_BYTES) : utf8Decode(reader.raw(byteCount));
 }

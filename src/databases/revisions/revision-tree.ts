@@ -124,8 +124,8 @@ export class RevisionTree {
   /** Forgets ancestors that lie more than `limit` revisions below every leaf. */
   stem(limit: number): void {
     assert(limit >= 1, "A document keeps at least one revision");
-    // A path is never longer than its leaf's generation.
-    if (this.#leaves.every((leaf) => leaf.generation <= limit)) return;
+    // Generations of a path end at 0 at the earliest.
+    if (this.#leaves.every((leaf) => leaf.generation < limit)) return;
     const kept = new Set<MutableNode>();
     for (const leaf of this.#leaves) {
       let at: MutableNode | undefined = leaf;

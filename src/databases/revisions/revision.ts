@@ -21,7 +21,8 @@ export interface RevisionParts {
 /** Foreign hashes are free texts. The limit keeps keys that hold one, and a long document id, below the store's. */
 export const HASH_BYTES_MAX = 500;
 
-const REVISION = /^[1-9][0-9]{0,14}-./s;
+/** CouchDB also stores the generation 0, and revisions without a hash (`9999-`). */
+const REVISION = /^(?:0|[1-9][0-9]{0,14})-/;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
@@ -49,7 +50,12 @@ export function parseRevision(revision: Revision): RevisionParts {
 /** The path with its hashes in the form that is stored. Throws STORE_REVISION_INVALID. */
 export function canonicalPath(path: RevisionPath): RevisionPath {
   const { start, hashes } = path;
-  if (!Number.isSafeInteger(start) || hashes.length === 0 || start < hashes.length) {
+  if (
+    !Number.isSafeInteger(start) ||
+    start < 0 ||
+    hashes.length === 0 ||
+    start + 1 < hashes.length
+  ) {
     throw revisionInvalid(`${start}-${hashes[0] ?? ""}`);
   }
   return { start, hashes: hashes.map(canonicalHash) };
@@ -93,7 +99,7 @@ function canonicalHash(hash: string): string {
 }
 
 function isForeignHash(hash: string): boolean {
-  if (hash.length === 0 || LONE_SURROGATE.test(hash)) return false;
+  if (LONE_SURROGATE.test(hash)) return false;
   return utf8Encode(hash).length <= HASH_BYTES_MAX;
 }
 
