@@ -104,11 +104,20 @@ export interface ServerInfoParts {
   readonly settings: ApiSettings;
 }
 
+/** Runs whose jobs requests removed. */
+export interface HaltedRunsOf {
+  /** Grows when a request of this process removes the job of a run. */
+  readonly count: number;
+  /** Settles when the runs have ended. */
+  settled(signal: AbortSignal): Promise<void>;
+}
+
 /** What the API as a whole needs beside its resources. */
 export interface ApiParts extends DatabaseParts, ServerInfoParts {
   /** Throws a ProtocolError 401 for wrong credentials. */
   readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly cors: CorsOf;
+  readonly haltedRuns: HaltedRunsOf;
   /** The files below `/_utils/`; undefined: none. */
   readonly utilities?: StaticFiles | undefined;
   /** The files below `/_dashboard/`; undefined: none. */

@@ -164,7 +164,10 @@ async function dispatch(
   const bodies = { ...bodyRules(parts, request), allowance };
   const turns = new Turns(parts.runtime.clock);
   const call = { request, requestId, user, parameters: match.parameters, bodies, turns };
+  const haltCount = parts.haltedRuns.count;
   const response = await match.route.handle(call).finally(() => allowance.release());
+  // The answer says that jobs are gone: their runs have ended by then.
+  if (parts.haltedRuns.count !== haltCount) await parts.haltedRuns.settled(request.signal);
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }

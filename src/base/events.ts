@@ -176,6 +176,8 @@ export interface Events {
     readonly design: string;
     readonly error: string;
   };
+  /** The answer to a question of another node could not be stored. */
+  "replication.question-lost": { readonly error: string };
   /** The watcher of a source has lost it; it tries again after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
   /** How the sources of parked jobs are watched: by the server's feed, or by asking for their update sequences. */

@@ -35,6 +35,7 @@ export type { BasicCredentials } from "./with-headers.ts";
 export { basicAuthorization, withHeaders } from "./with-headers.ts";
 export type { Latency } from "./with-latency.ts";
 export { Latencies, withLatency } from "./with-latency.ts";
+export { withLinger } from "./with-linger.ts";
 export { withLoginGate } from "./with-login-gate.ts";
 export { RateLimits, withRateLimit } from "./with-rate-limit.ts";
 export type { RedirectOptions } from "./with-redirects.ts";

@@ -262,6 +262,16 @@ export class Jobs {
     return found.map(({ name, facts }, index) => jobOf(name, facts, stored[index] as Stored));
   }
 
+  /** The run of a job under a worker; undefined if it does not run, or under no worker. */
+  async runOf(
+    tx: ReadTransaction,
+    job: JobName,
+  ): Promise<{ readonly worker: WorkerId; readonly lock: string } | undefined> {
+    const facts = await this.#facts(tx, job);
+    if (facts?.state !== "running" || facts.worker === undefined) return undefined;
+    return { worker: facts.worker, lock: facts.lock };
+  }
+
   /** State and due time of a job, without its data; undefined when there is none. */
   async schedule(
     tx: ReadTransaction,

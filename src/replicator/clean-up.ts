@@ -93,6 +93,7 @@ export class CleanUp {
     await this.removeOldTransients();
     await replicator.nodes.forgetOld();
     await replicator.figures.forgetCauses();
+    await kv.transact((tx) => this.#parts.halted.forgetLost(tx), { whenUnknown: "retry" });
     await abandoned.prune(config.abandonedSecMax);
     await this.compareIndex();
     await this.#forgetGroups();

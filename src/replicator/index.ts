@@ -74,6 +74,7 @@ export type { Failing, FailureClass, ReplicationFailure } from "./jobs/failing.t
 export { FAILURE_CLASSES } from "./jobs/failing.ts";
 export type { FailingGroup } from "./jobs/failing-groups.ts";
 export { FAILURE_SIDES, NONE } from "./jobs/failure-cause.ts";
+export { HaltedRuns } from "./jobs/halted-runs.ts";
 export { IndexFolder } from "./jobs/index-folder.ts";
 export type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 export { WHY_LENGTH_MAX } from "./jobs/job-control.ts";
@@ -110,6 +111,8 @@ export type { MinuteCounts, RunCounts } from "./nodes/run-rates.ts";
 export { MINUTE_MS, NO_RUNS } from "./nodes/run-rates.ts";
 export { SourceWatches } from "./parking/source-watches.ts";
 export { SweepPace } from "./parking/sweep-pace.ts";
+export { AskedQuestions } from "./questions/asked-questions.ts";
+export { Questions } from "./questions/questions.ts";
 export type { EndpointCheck, ReplicationCheck } from "./replication-checks.ts";
 export { ReplicationChecks } from "./replication-checks.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";

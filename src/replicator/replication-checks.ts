@@ -40,6 +40,8 @@ import { readFilterCode } from "./run/filter-code.ts";
 
 /** How long one endpoint may take for all that is asked of it. */
 const ENDPOINT_MS_MAX = 5_000;
+/** How long a check may take: the endpoints and the filter are asked at the same time. */
+export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
 /** Checks of a node that are under way at once: each may hold two connections for that long. */
 const CHECKS_MAX = 8;
 /** Those of one user who is not an administrator. */

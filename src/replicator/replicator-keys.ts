@@ -53,6 +53,9 @@ const STATUS_INDEX = 53;
 const CLEAN_UP = 54;
 const LOGIN_GATE = 60;
 const HAZARD = 61;
+const HALTED_RUN = 62;
+const HALTED_REPLICATION = 63;
+const HALTS_CHANGED = 64;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -270,7 +273,29 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     value: "(1, decision, deathCount, work)",
     note: "what a run does that may end its node, until it is done; deathCount: how often a node died over it since that decision of an operator; work is null between two runs",
   },
+  {
+    key: "(62, worker, jobId, lock)",
+    value: "(1, replicationId)",
+    note: "a run whose job was removed, until its worker has ended it; replicationId is null for one that has not begun",
+  },
+  {
+    key: "(63, replicationId, worker, jobId, lock)",
+    value: '""',
+    note: "the same runs by replication: no other run of it begins before",
+  },
+  {
+    key: "(64)",
+    value: "counter",
+    note: "grows with each row that enters or leaves 62; workers and those who wait for an end watch it",
+  },
 ];
+
+/** One run of a job: the lock tells it from the other runs. */
+export interface HaltedRun {
+  readonly worker: string;
+  readonly jobId: string;
+  readonly lock: string;
+}
 
 /** What failures are counted by. */
 export interface FailureKind {
@@ -538,6 +563,32 @@ export class ReplicatorKeys {
 
   hazard(jobId: string): Key {
     return this.#replicator.pack([HAZARD, jobId]);
+  }
+
+  haltedRun({ worker, jobId, lock }: HaltedRun): Key {
+    return this.#replicator.pack([HALTED_RUN, worker, jobId, lock]);
+  }
+
+  haltedRuns(): KeyRange {
+    return this.#replicator.range([HALTED_RUN]);
+  }
+
+  haltedReplication(replicationId: string, { worker, jobId, lock }: HaltedRun): Key {
+    return this.#replicator.pack([HALTED_REPLICATION, replicationId, worker, jobId, lock]);
+  }
+
+  haltedReplications(replicationId: string): KeyRange {
+    return this.#replicator.range([HALTED_REPLICATION, replicationId]);
+  }
+
+  /** The run in a key of `haltedRun` or `haltedReplication`. */
+  haltedRunOf(key: Key): HaltedRun {
+    const [worker, jobId, lock] = this.#replicator.unpack(key).slice(-3);
+    return { worker: String(worker), jobId: String(jobId), lock: String(lock) };
+  }
+
+  haltsChanged(): Key {
+    return this.#replicator.pack([HALTS_CHANGED]);
   }
 
   loginGate(digest: Uint8Array): Key {

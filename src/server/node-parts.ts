@@ -19,6 +19,7 @@ import {
   Endpoints,
   type EndpointsParts,
   FailureLists,
+  HaltedRuns,
   IndexFolder,
   JOB_TYPES,
   JobControls,
@@ -30,8 +31,10 @@ import {
   OwnCheckpoints,
   ParkedJobs,
   type ProcessMeasure,
+  Questions,
   REPLICATION_JOB_TYPE,
   RemovedDatabases,
+  ReplicationChecks,
   ReplicationHook,
   type ReplicationIdContext,
   ReplicationJob,
@@ -39,6 +42,7 @@ import {
   Replicator,
   type ReplicatorConfig,
   RuleFollowers,
+  RulePlans,
   RuleStore,
   type RunCounts,
   Scheduler,
@@ -100,6 +104,7 @@ export function joinNodeParts({
   const backlogs = new Backlogs(subspace, index);
   const runs = new JobRuns(subspace);
   const parked = new ParkedJobs(subspace, jobs);
+  const halted = new HaltedRuns({ runtime, kv, jobs, subspace, config });
   const loginGates = new StoredLoginGates({ runtime, kv, subspace, seal });
   const owned = {
     runtime,
@@ -110,6 +115,7 @@ export function joinNodeParts({
     backlogs,
     runs,
     parked,
+    halted,
     loginGates,
   };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
@@ -223,6 +229,11 @@ export function joinReplication(
     new SourceWatches(watching),
     new RuleFollowers(watching),
     parts.indexBuilds,
+    new Questions({
+      ...parts,
+      checks: new ReplicationChecks({ ...parts, endpoints }),
+      rulePlans: new RulePlans({ ...parts, rules: parts.replicator.rules, endpoints }),
+    }),
   ]);
   const scheduler = new Scheduler(
     parts,

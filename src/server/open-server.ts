@@ -21,7 +21,13 @@ import {
 import type { Fetch } from "../http-client/index.ts";
 import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { AlertWatch, Endpoints, ReplicationChecks, RulePlans } from "../replicator/index.ts";
+import {
+  AlertWatch,
+  AskedQuestions,
+  Endpoints,
+  ReplicationChecks,
+  RulePlans,
+} from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import {
   openLayout,
@@ -133,14 +139,14 @@ async function startNode(
     egressRules: egressRules(config.configuration),
   });
   const isFrontend = config.nodeTypes.has("api_frontend");
-  const listening = isFrontend ? await serveApi(node, undici.fetch) : undefined;
+  const asking = isFrontend ? askingParts(node, undici.fetch) : undefined;
+  const listening = asking && (await serveApi(node, asking));
   if (listening !== undefined) shown.url = urlOf(config, listening.port);
   const services = [
     ...commonServices(node),
     ...(listening?.services ?? []),
     ...familyServices(node, family),
     ...jobServices(node, store.renewer, undici.fetch),
-    alertSender(node, undici.fetch),
   ];
   const stopping = new AbortController();
   // Every service waits for it.
@@ -276,7 +282,7 @@ async function openAccounts(
 }
 
 /** Begins to listen. */
-function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
+function serveApi(node: AssembledNode, asking: ReturnType<typeof askingParts>): Promise<Listening> {
   const { runtime, kv, config, parts, functions, accounts, reclaimer } = node;
   const { configuration, utilitiesDirectory: utilities } = config;
   const settings = apiSettings(configuration);
@@ -301,18 +307,19 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
     settings,
     uuids: new UuidSource(runtime, settings),
     cors: corsSettings(configuration),
+    haltedRuns: parts.halted,
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
     pausingOf,
     compaction: reclaimer,
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
-    routes: ownRoutes(node, fetch),
+    routes: ownRoutes(node, asking),
   });
   return listen(runtime, config, api);
 }
 
 /** What the API has beside databases and documents. */
-function ownRoutes(node: AssembledNode, fetch: Fetch) {
+function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) {
   const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
   const { configuration, nodeName } = config;
   const { jobs, databases, indexBuilds, replicator, budgets } = parts;
@@ -324,7 +331,7 @@ function ownRoutes(node: AssembledNode, fetch: Fetch) {
     databases,
     replicator,
     budgets,
-    ...askingParts(node, fetch),
+    ...asking,
     authentication: accounts.authentication,
     cookies: accounts.cookies,
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
@@ -335,9 +342,10 @@ function ownRoutes(node: AssembledNode, fetch: Fetch) {
   });
 }
 
-/** What asks endpoints for those who make replications and rules: also on a node that runs no jobs. */
+/** Asks endpoints for those who make replications and rules. A node that runs no jobs has another one ask. */
 function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts, shown } = node;
+  const { rules } = parts.replicator;
   const endpoints = new Endpoints({
     ...parts,
     ...reachOf(node, fetch),
@@ -347,11 +355,12 @@ function askingParts(node: AssembledNode, fetch: Fetch) {
     },
     spendingFor: (address) => parts.budgets.spendingFor(address),
   });
-  const { rules } = parts.replicator;
-  return {
-    checks: new ReplicationChecks({ ...parts, endpoints }),
-    rulePlans: new RulePlans({ ...parts, rules, endpoints }),
-  };
+  const rulePlans = new RulePlans({ ...parts, rules, endpoints });
+  if (!node.config.nodeTypes.has("replication")) {
+    const asked = new AskedQuestions({ ...parts, rules, plans: rulePlans });
+    return { checks: asked, rulePlans: asked };
+  }
+  return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
 /** How the node reaches databases, its own and others. */
@@ -439,10 +448,10 @@ function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): 
     measureRuns: () => counts.runs.totals,
   });
   configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
-  return [outages, clockSteps, scheduler, backlogWatch, nodeReporter];
+  return [outages, clockSteps, scheduler, backlogWatch, nodeReporter, alertSender(node, fetch)];
 }
 
-/** On every node: those that know of a receiver take turns. */
+/** On each node that replicates: those that know of a receiver take turns. */
 function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
   const settings = alertSettings(config.configuration);
   const { events, index, databases, replicator } = parts;

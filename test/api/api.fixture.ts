@@ -113,6 +113,7 @@ export async function openApi({
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,
+    haltedRuns: { count: 0, settled: async () => {} },
     routes: checkpointRoutes({ kv, databases }),
     ...parts,
   };

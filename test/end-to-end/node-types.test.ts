@@ -125,10 +125,32 @@ onSharedStores((openStore) => {
       expect((await frontend.call("GET", "/_scheduler/jobs")).body.total_rows).toBe(1);
       expect(await workers(frontend)).toEqual([]);
       expect(requestCount).toBe(0);
+      const document = { source: body.source, target: "b", create_target: true };
+      const check = () => frontend.call("POST", "/_tandem/replications/_check", document);
+      const rule = { source: `http://127.0.0.1:${port}`, databases: ["a"], target: "{db}-copy" };
+      const plan = () => frontend.call("PUT", "/_tandem/rules/all?dry_run=true", rule);
+      for (const ask of [check, plan]) {
+        expect(await ask()).toMatchObject({
+          status: 503,
+          body: {
+            error: "no_replication_node",
+            reason: expect.stringContaining("--node-type replication"),
+          },
+        });
+      }
+      expect(requestCount).toBe(0);
 
       const replicator = processes.start({ ...options, flags: ["--node-type", "replication"] });
       expect((await answered).body).toMatchObject({ error: "db_not_found" });
       expect(requestCount).toBeGreaterThan(0);
+      expect(await check()).toMatchObject({
+        status: 200,
+        body: { source: { state: "failed", error: "db_not_found" }, target: { state: "new" } },
+      });
+      expect(await plan()).toMatchObject({
+        status: 502,
+        body: { reason: expect.stringContaining("The source cannot be listed") },
+      });
       expect(listeningPorts(frontend.child.pid as number)).toEqual([frontend.port]);
       expect(listeningPorts(replicator.pid as number)).toEqual([]);
     } finally {

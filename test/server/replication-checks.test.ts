@@ -36,9 +36,10 @@ function remote(name: string, username: string, password: string) {
 beforeAll(async () => {
   const config = readConfig(
     // Jobs are not run: the states of jobs stay as they are.
-    { port: 0, store: "memory", nodeType: "api_frontend" },
+    { port: 0, store: "memory" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
+  config.configuration.set("replicator", "max_jobs", "0");
   config.configuration.set("chttpd_auth", "iterations", "10");
   config.configuration.set("chttpd_auth_lockout", "mode", "off");
   server = await openServer(config, { event() {} });

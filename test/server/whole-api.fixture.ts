@@ -75,6 +75,7 @@ export async function openWholeApi({
       attachments: parts.attachments,
       indexes: parts.indexes,
       indexBuilds: parts.indexBuilds,
+      haltedRuns: parts.halted,
       authenticate: authenticate ?? ((request) => authentication.authenticate(request)),
       routes: routes({
         ...parts,

@@ -84,6 +84,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   API_SERVER_STOPPING: TRY_AGAIN,
   API_OVERLOADED: TRY_AGAIN,
   REPLICATOR_CHECKS_BUSY: TRY_AGAIN,
+  REPLICATOR_NO_NODE: { status: 503, error: "no_replication_node" },
 };
 
 const UNEXPECTED = {

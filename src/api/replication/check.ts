@@ -13,7 +13,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 export interface CheckParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
-  readonly checks: ReplicationChecks;
+  readonly checks: Pick<ReplicationChecks, "check">;
 }
 
 const DATABASE_DEFAULT = "_replicator";

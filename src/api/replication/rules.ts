@@ -29,7 +29,7 @@ const LIMIT = { default: 100, max: 1000 };
 
 export interface RulesParts {
   readonly replicator: { readonly rules: Rules };
-  readonly rulePlans: RulePlans;
+  readonly rulePlans: Pick<RulePlans, "ofPut" | "ofRemoval">;
 }
 
 export function ruleRoutes(parts: RulesParts): readonly Route[] {

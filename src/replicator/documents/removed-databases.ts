@@ -4,7 +4,7 @@
  * removed in the background, page by page, and the mark with the last of them.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
-import type { Job } from "../../jobs/index.ts";
+import type { HeldJob, Job } from "../../jobs/index.ts";
 import {
   getRemoval,
   type KeyValueStore,
@@ -55,7 +55,18 @@ export class RemovedDatabases {
     tx.set(this.#keys.removedDatabase(databaseUuid), utf8Encode("1"));
     tx.add(this.#keys.databasesRemoved(), 1n);
     this.#queue(tx, databaseUuid);
+    this.#parts.halted.noteDatabase(tx);
     tx.afterCommit(() => this.#haltJobs(persistentJobId(databaseUuid, "")));
+  }
+
+  /** Removes a job whose run was halted because its database or rule is gone. Throws when the job was taken away. */
+  async removeHalted(held: HeldJob): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    await kv.transact(async (tx) => {
+      await jobs.verify(tx, held);
+      const job = await jobs.get(tx, held);
+      if (job !== undefined && (await this.has(tx, held.id))) await removeJob(this.#parts, tx, job);
+    });
   }
 
   /** Whether the job's database or rule is gone, so that the job must not run. */

@@ -23,8 +23,16 @@ import { RULE_TYPE } from "./rule-jobs.ts";
 /** The queue's type of the watchers; the id of one is its source. */
 export const SOURCE_WATCH_TYPE = "source-watch";
 
+/** The queue's type of questions to other servers (`questions/`); their ids are random. */
+export const QUESTION_TYPE = "question";
+
 /** All types of jobs that a node runs. */
-export const JOB_TYPES = [REPLICATION_JOB_TYPE, SOURCE_WATCH_TYPE, RULE_TYPE] as const;
+export const JOB_TYPES = [
+  REPLICATION_JOB_TYPE,
+  SOURCE_WATCH_TYPE,
+  RULE_TYPE,
+  QUESTION_TYPE,
+] as const;
 
 /** A parked job, and where its source was when it parked. */
 export interface ParkedJob {

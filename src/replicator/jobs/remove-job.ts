@@ -1,7 +1,11 @@
-/** Removes a job from the queue, with everything that is stored beside it. Its holder is halted. */
+/**
+ * Removes a job from the queue, with everything that is stored beside it. Every way to end a job comes here. A run of it
+ * is halted (`halted-runs.ts`).
+ */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Backlogs } from "./backlogs.ts";
+import type { HaltedRuns } from "./halted-runs.ts";
 import type { JobControls } from "./job-controls.ts";
 import { decodeJob } from "./job-data-record.ts";
 import type { JobRuns } from "./job-runs.ts";
@@ -15,15 +19,18 @@ export interface RemoveJobParts {
   readonly backlogs: Backlogs;
   readonly runs: JobRuns;
   readonly parked: ParkedJobs;
+  readonly halted: HaltedRuns;
 }
 
 export async function removeJob(
-  { jobs, ownership, controls, backlogs, runs, parked }: RemoveJobParts,
+  { jobs, ownership, controls, backlogs, runs, parked, halted }: RemoveJobParts,
   tx: Transaction,
   job: Job,
 ): Promise<void> {
   const { replicationId, userName, vouched } = decodeJob(job);
   await ownership.release(tx, replicationId, { jobId: job.id, userName, vouched });
+  const run = await jobs.runOf(tx, job);
+  if (run !== undefined) halted.note(tx, { ...run, jobId: job.id }, replicationId);
   await jobs.remove(tx, job);
   controls.remove(tx, job.id);
   backlogs.remove(tx, job.id);

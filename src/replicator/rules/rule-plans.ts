@@ -15,7 +15,7 @@ import type { RuleStore, StoredRule } from "./rule-store.ts";
 import type { Rules } from "./rules.ts";
 
 /** How long a source may take to be listed. */
-const LISTING_MS_MAX = 60_000;
+export const LISTING_MS_MAX = 60_000;
 /** Plans that a node makes at once. */
 const PLANS_MAX = 4;
 /** Security objects that are compared at once. */

@@ -32,6 +32,7 @@ import {
   type RunEnding,
 } from "../jobs/decide.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
+import type { HaltedRuns } from "../jobs/halted-runs.ts";
 import { afterDeath, type Hazard, NO_HAZARD, quarantine } from "../jobs/hazard.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -89,7 +90,8 @@ export interface HeldReplicationParts {
   readonly backlogs: Backlogs;
   readonly runs: JobRuns;
   readonly parked: ParkedJobs;
-  readonly removedDatabases: Pick<RemovedDatabases, "has">;
+  readonly halted: HaltedRuns;
+  readonly removedDatabases: Pick<RemovedDatabases, "has" | "removeHalted">;
   readonly config: ReplicatorConfig;
 }
 
@@ -258,13 +260,13 @@ export class HeldReplication {
 
   /**
    * Notes that the run begins, unless another job owns the replication. A run that `isShort` is noted by the next write, which is
-   * mostly that of its end.
+   * mostly that of its end. `halting`: a run of the replication whose job was removed has not ended.
    */
   async begin(
     replicationId: string,
     { isShort = false }: { readonly isShort?: boolean } = {},
-  ): Promise<Claim> {
-    const { runtime, kv, ownership, events, config } = this.parts;
+  ): Promise<Claim | { readonly kind: "halting" }> {
+    const { runtime, kv, ownership, halted, events, config } = this.parts;
     const before = this.#data;
     const { historyLengthMax } = config;
     const begun = started(before, replicationId, {
@@ -276,6 +278,7 @@ export class HeldReplication {
     if (isShort && before.state !== "parked" && before.replicationId === replicationId) {
       const isOwner = await kv.read(async (tx) => {
         await this.verify(tx);
+        if (await halted.isUnderWay(tx, replicationId)) return false;
         return ownership.isOwner(tx, replicationId, this.held.id);
       });
       if (isOwner) {
@@ -287,6 +290,7 @@ export class HeldReplication {
     let hasRivals = false;
     const claim = await kv.transact(async (tx) => {
       await this.verify(tx);
+      if (await halted.isUnderWay(tx, replicationId)) return { kind: "halting" } as const;
       if (before.replicationId !== replicationId) {
         await ownership.release(tx, before.replicationId, job);
       }
@@ -308,6 +312,13 @@ export class HeldReplication {
       this.#noteBegun(begun, replicationId);
     }
     return claim;
+  }
+
+  /** Removes the job if its database or rule is gone, so that it is known that the run has ended. */
+  async removeIfDoomed(): Promise<void> {
+    await this.parts.removedDatabases.removeHalted(this.held).catch((error: unknown) => {
+      if (errorCode(error) !== "JOBS_HALTED") throw error;
+    });
   }
 
   /**

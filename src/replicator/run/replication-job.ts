@@ -123,6 +123,7 @@ export class ReplicationJob {
     } catch (error) {
       if (isHalt(error) || isHalt(signal.reason)) {
         this.trace.event("replication.halted", { jobId: this.#job.held.id });
+        if (errorCode(signal.reason) !== "JOBS_WORKER_EXPELLED") await this.#job.removeIfDoomed();
         return;
       }
       throw error;
@@ -151,7 +152,7 @@ export class ReplicationJob {
       // Another job with the same list has tried it again.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
-      const collision = await this.#begin(ids, parked.endsCaughtUp);
+      const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
       if (collision !== undefined) return collision;
       const runnable = { ...replication, options: runnableOptions(replication.options) };
       this.#warn(replication);
@@ -248,9 +249,17 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /** Begins the run, unless another job owns the replication: then that is how it ended. */
-  async #begin({ id }: ReplicationId, isShort: boolean): Promise<RunEnding | undefined> {
-    const claim = await this.#job.begin(id, { isShort });
+  /** Begins the run, unless another job owns the replication: then that is how it ended. Waits for a run that was halted to end. */
+  async #begin(
+    { id }: ReplicationId,
+    isShort: boolean,
+    signal: AbortSignal,
+  ): Promise<RunEnding | undefined> {
+    let claim = await this.#job.begin(id, { isShort });
+    while (claim.kind === "halting") {
+      await this.#alive(signal, (over) => this.#job.parts.halted.untilEnded(id, over));
+      claim = await this.#job.begin(id, { isShort });
+    }
     if (claim.kind === "owner") return undefined;
     if (hasEnded(this.#job.data.state)) return { kind: "list-met" };
     return this.#collision(claim);

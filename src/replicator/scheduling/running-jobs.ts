@@ -111,6 +111,16 @@ export class RunningJobs {
     }
   }
 
+  /** Ends the run that holds this lock, without another write; settles when it has ended. */
+  async haltRun({ jobId, lock }: { readonly jobId: string; readonly lock: string }): Promise<void> {
+    for (const [held, run] of this.#runs) {
+      if (held.id !== jobId || held.lock !== lock) continue;
+      run.isStopping = true;
+      run.stop.abort(new JobHaltedError(held));
+      await run.ended;
+    }
+  }
+
   /** Ends all of them as `reason` says, if they were not told before; settles when they have. */
   async end(reason: unknown): Promise<void> {
     const runs = this.list();

@@ -25,6 +25,7 @@ import {
   type WorkerId,
 } from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
+import type { HaltedRuns } from "../jobs/halted-runs.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { StopRequest } from "../run/replication-run.ts";
@@ -63,6 +64,7 @@ export interface SchedulerParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly halted: Pick<HaltedRuns, "serve">;
   /** Read at each use. */
   readonly config: ReplicatorConfig;
 }
@@ -82,6 +84,7 @@ export class Scheduler {
   readonly #config: ReplicatorConfig;
   readonly #worker: JobWorker;
   readonly #companion: Companion;
+  readonly #halted: Pick<HaltedRuns, "serve">;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
   /** Notified when it has become another member of the workers. */
@@ -97,7 +100,7 @@ export class Scheduler {
   #empty: EmptyQueue | undefined;
 
   constructor(
-    { runtime, kv, jobs, config }: SchedulerParts,
+    { runtime, kv, jobs, halted, config }: SchedulerParts,
     worker: JobWorker,
     companion: Companion,
     openJob: OpenJob,
@@ -108,6 +111,7 @@ export class Scheduler {
     this.#config = config;
     this.#worker = worker;
     this.#companion = companion;
+    this.#halted = halted;
     this.#running = new RunningJobs(runtime, config, openJob);
   }
 
@@ -117,6 +121,7 @@ export class Scheduler {
       runTogether(signal, [
         () => this.#runAs(membership, signal),
         (taskSignal) => this.#companion.run(membership, taskSignal),
+        (taskSignal) => this.#haltRemoved(membership, taskSignal),
       ]),
     );
   }
@@ -179,6 +184,12 @@ export class Scheduler {
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
+  }
+
+  /** Ends runs whose jobs were removed. */
+  #haltRemoved({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
+    const over = AbortSignal.any([signal, expelled]);
+    return this.#halted.serve(id, (run) => this.#running.haltRun(run), over);
   }
 
   #stopAll(): void {

@@ -57,6 +57,7 @@ export class SimulatedServer {
       pausingOf: () => ({}),
       compaction: { start: () => {}, isRunning: () => false },
       hashPasswords: async (edits) => edits,
+      haltedRuns: { count: 0, settled: async () => {} },
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,
       routes: checkpointRoutes({ kv, databases }),

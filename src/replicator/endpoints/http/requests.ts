@@ -4,6 +4,7 @@
  */
 import {
   EMPTY_BYTES,
+  errorCode,
   type JsonValue,
   outlineJsonInTurns,
   parseInTurns,
@@ -35,6 +36,7 @@ import {
   withConnection,
   withGrant,
   withHeaders,
+  withLinger,
   withRateLimit,
   withRedirects,
   withRetry,
@@ -65,6 +67,15 @@ const MISREAD_LENGTH_MAX = 200;
 
 /** What answers when something changes: of a database, and of a server. */
 const FEEDS = ["_changes", "_db_updates"];
+
+/** Writes that are under way when their run stops. A last checkpoint may take as long. */
+const LINGERING = {
+  isWrite: ({ method, url }: FetchRequest) =>
+    method === "PUT" || (method === "POST" && url.endsWith("/_bulk_docs")),
+  waits: (reason: unknown) =>
+    ["JOBS_HALTED", "REPLICATOR_STOPPED"].includes(errorCode(reason) ?? ""),
+  lingerMsMax: 5000,
+};
 
 /** Before an answer that broke off in its middle is asked for again. */
 const BREAK_PAUSE_MS = 250;
@@ -191,7 +202,8 @@ export class HttpRequests {
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
-    const noted = withSecretsNoted(parts.fetch, parts.secrets);
+    const lingering = withLinger(parts.runtime.clock, parts.fetch, LINGERING);
+    const noted = withSecretsNoted(lingering, parts.secrets);
     const spanned = withSpans(parts.runtime, this.#timed(noted));
     const watched = activity === undefined ? spanned : withActivity(spanned, activity);
     const redirected = withRedirects(watched, { secretHeaders, mayMove });

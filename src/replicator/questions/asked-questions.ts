@@ -1,0 +1,112 @@
+/** Has a replication node answer what a node that only serves is asked: with the same results, errors and limits. */
+import { type Runtime, randomHex } from "../../base/index.ts";
+import type { Authority, WriteContext } from "../../databases/index.ts";
+import { type JobData, JobSubscriptions, type Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { ChecksBusyError } from "../checks-busy.ts";
+import type { InteractiveEdit } from "../documents/replication-hook.ts";
+import { EndpointError } from "../endpoints/endpoint.ts";
+import { QUESTION_TYPE } from "../jobs/parked-jobs.ts";
+import { CHECK_MS_MAX, type ReplicationCheck } from "../replication-checks.ts";
+import type { Replicator } from "../replicator.ts";
+import type { Members } from "../request/parse-fields.ts";
+import { LISTING_MS_MAX, type RulePlan, type RulePlans } from "../rules/rule-plans.ts";
+import type { Rules } from "../rules/rules.ts";
+import { NoReplicationNodeError, type QuestionAnswer, type QuestionKind } from "./question.ts";
+
+/** For the way of a question through the queue and back. */
+const QUEUE_MS_MAX = 5000;
+
+const NO_NODE =
+  "This node opens no connections to other servers, and no replication node runs. Start one with --node-type replication";
+
+export interface AskedQuestionsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly replicator: Pick<Replicator, "find">;
+  readonly rules: Pick<Rules, "check">;
+  /** What needs no connection. */
+  readonly plans: Pick<RulePlans, "ofRemoval">;
+}
+
+export class AskedQuestions {
+  readonly #parts: AskedQuestionsParts;
+  readonly #subscriptions: JobSubscriptions;
+
+  constructor(parts: AskedQuestionsParts) {
+    this.#parts = parts;
+    this.#subscriptions = new JobSubscriptions(parts.runtime, parts.kv, parts.jobs);
+  }
+
+  /** As `ReplicationChecks.check`. Throws a NoReplicationNodeError. */
+  async check(
+    database: string,
+    { id, parent, body }: InteractiveEdit,
+    { userName, roles, isAdmin, vouchedBy }: WriteContext,
+    signal: AbortSignal,
+  ): Promise<ReplicationCheck> {
+    const writer = { userName, roles, isAdmin, vouchedBy };
+    const question = { database, id, parent, text: body.text, writer };
+    const answer = await this.#ask("check", question, CHECK_MS_MAX, signal);
+    const { twinId, ...checked } = answer as unknown as CheckAnswer;
+    const twin = twinId === undefined ? undefined : await this.#parts.replicator.find(twinId);
+    return { ...checked, twin };
+  }
+
+  /** As `RulePlans.ofPut`. Throws a NoReplicationNodeError. */
+  async ofPut(
+    name: string,
+    members: Members,
+    owner: Authority,
+    signal: AbortSignal,
+  ): Promise<RulePlan> {
+    await this.#parts.rules.check(name, members);
+    const answer = await this.#ask("plan", { name, members, owner }, LISTING_MS_MAX, signal);
+    return answer as unknown as RulePlan;
+  }
+
+  ofRemoval(name: string): Promise<RulePlan | undefined> {
+    return this.#parts.plans.ofRemoval(name);
+  }
+
+  async #ask(
+    kind: QuestionKind,
+    question: JobData,
+    limitMs: number,
+    signal: AbortSignal,
+  ): Promise<JobData> {
+    const { runtime, kv, jobs } = this.#parts;
+    const name = { type: QUESTION_TYPE, id: randomHex(runtime.random) };
+    await kv.transact(async (tx) => {
+      const workers = await jobs.workers.members(tx.snapshot);
+      if (!workers.some(({ types }) => types.includes(QUESTION_TYPE))) {
+        throw new NoReplicationNodeError(NO_NODE);
+      }
+      await jobs.add(tx, name, { askedMs: runtime.clock.nowMs() }, { request: { kind, question } });
+    });
+    try {
+      const subscription = await this.#subscriptions.subscribe(name);
+      const timeoutMs = limitMs + QUEUE_MS_MAX;
+      const waiting = { state: "finished", timeoutMs, signal } as const;
+      const event = subscription && (await this.#subscriptions.wait([subscription], waiting));
+      const job = event?.kind === "changed" ? event.job : subscription?.job;
+      if (job?.state === "finished") return answered(job.data as unknown as QuestionAnswer);
+    } finally {
+      await kv.transact((tx) => jobs.remove(tx, name), { whenUnknown: "retry" });
+    }
+    const reason = `No replication node has answered within ${(limitMs + QUEUE_MS_MAX) / 1000} s`;
+    throw new NoReplicationNodeError(reason);
+  }
+}
+
+/** A check as it is stored: its twin is looked up again. */
+export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
+
+function answered(answer: QuestionAnswer): JobData {
+  if (answer.kind === "answered") return answer.answer;
+  const { code, error, reason } = answer;
+  throw code === "REPLICATOR_CHECKS_BUSY"
+    ? new ChecksBusyError()
+    : new EndpointError(error, reason);
+}
