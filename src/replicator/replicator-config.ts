@@ -78,7 +78,7 @@ export interface ReplicatorConfig {
   readonly connectionCloseMs: number;
   /** `verify_ssl_certificates` and the names beside it. CouchDB does not verify unless it is told to. */
   readonly tls: TlsSettings;
-  /** `max_history`: events that a job remembers. */
+  /** `max_history`: events that a job remembers, without `pending`. */
   readonly historyLengthMax: number;
   /** `stats_update_interval_sec`: how often the figures of a job that copies are stored. CouchDB: 10 s. */
   readonly statisticsIntervalSec: number;
@@ -132,7 +132,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   stallTimeoutSec: 120,
   connectionCloseMs: 90_000,
   tls: { verify: true, depthMax: 3 },
-  historyLengthMax: 10,
+  historyLengthMax: 20,
   statisticsIntervalSec: 1,
   lagIntervalSec: 60,
   parkAfterSec: 10,

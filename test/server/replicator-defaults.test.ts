@@ -58,7 +58,7 @@ test("figures that CouchDB's replicator names are the same here, or have a decis
   expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);
   // Decisions 6, 130 and 133.
   expect([penaltySecMax, startupJitterMs]).toEqual([600, 0]);
-  expect([churnMax, intervalSec, historyLengthMax]).toEqual([100, 15, 10]);
+  expect([churnMax, intervalSec, historyLengthMax]).toEqual([100, 15, 20]);
 });
 
 test.each([

@@ -258,6 +258,26 @@ test("whoever gives five wrong passwords is refused, also with the right one", a
   expect((await ask("GET", "/_session", { as: ROOT })).status).toBe(200);
 });
 
+test("wrong passwords through a trusted proxy lock out the client that gave them alone", async () => {
+  const setting = "/_node/_local/_config/tandem/trusted_proxies";
+  await signUp();
+  const logIn = (client: string, password: string) =>
+    ask("POST", "/_session", {
+      body: { name, password },
+      headers: { "X-Forwarded-For": `${client}, 127.0.0.1` },
+    });
+  expect((await ask("PUT", setting, { as: ROOT, body: '"127.0.0.0/8, ::1"' })).status).toBe(200);
+  try {
+    for (let count = 0; count < 6; count++) await logIn("192.0.2.1", "wrong");
+    expect((await logIn("192.0.2.1", "pw")).status).toBe(403);
+    expect((await logIn("192.0.2.2", "pw")).status).toBe(200);
+  } finally {
+    await ask("DELETE", setting, { as: ROOT });
+  }
+  const refused = await ask("PUT", setting, { as: ROOT, body: '"proxy.example"' });
+  expect(refused).toMatchObject({ status: 400, json: { error: "bad_request" } });
+});
+
 test("wrong passwords that are sent at once are not all looked at", async () => {
   await signUp();
   const guesses = Array.from({ length: 20 }, (_, number) =>

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { REPLICATOR_CONFIG_DEFAULT } from "../replicator-config.ts";
 import { failingAfter, NO_PLACE } from "./failing.ts";
 import {
   begunAnew,
@@ -18,7 +19,19 @@ test("a history begins with what came last, and forgets what came first", () => 
   const started = withEvents(added, [event("started", 2)], 3);
   expect(started.map(({ type }) => type)).toEqual(["started", "added"]);
   const stopped = withEvents(started, [event("stopped", 3), event("pending", 3)], 3);
-  expect(stopped.map(({ type }) => type)).toEqual(["pending", "stopped", "started"]);
+  expect(stopped.map(({ type }) => type)).toEqual(["pending", "stopped", "started", "added"]);
+  const again = withEvents(stopped, [event("started", 4)], 3);
+  expect(again.map(({ type }) => type)).toEqual(["started", "pending", "stopped", "started"]);
+});
+
+test("the default history holds ten crashes", () => {
+  let history: readonly JobEvent[] = [];
+  const { historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
+  for (let run = 1; run <= 12; run++) {
+    history = withEvents(history, [event("started", run)], historyLengthMax);
+    history = withEvents(history, [event("crashed", run), event("pending", run)], historyLengthMax);
+  }
+  expect(history.filter(({ type }) => type === "crashed")).toHaveLength(10);
 });
 
 describe("a job that fails", () => {

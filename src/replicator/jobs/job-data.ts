@@ -364,13 +364,20 @@ export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }
 
-/** Adds events, given oldest first; the newest `lengthMax` are kept. */
+/**
+ * Adds events, given oldest first; the newest `lengthMax` are kept. `pending`, which follows the end of a run, does not count,
+ * as CouchDB 3 has no such event: twenty events are ten runs that crashed.
+ */
 export function withEvents(
   history: readonly JobEvent[],
   events: readonly JobEvent[],
   lengthMax: number,
 ): readonly JobEvent[] {
-  return [...events.toReversed(), ...history].slice(0, lengthMax);
+  let count = 0;
+  return [...events.toReversed(), ...history].filter(({ type }) => {
+    if (type !== "pending") count++;
+    return count <= lengthMax;
+  });
 }
 
 /** A re-created database has another uuid, and so its documents have other jobs. */

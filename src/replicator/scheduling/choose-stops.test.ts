@@ -150,3 +150,14 @@ test("of a crowded group those stop that had their turn, the longest running fir
   expect(turns(9)).toEqual(["oldest", "older"]);
   expect(chooseTurns(running, SLOTS, new Map())).toEqual([]);
 });
+
+test("max_churn bounds the turns of all crowded groups together, and the other stops of the cycle count", () => {
+  const groups = ["a", "b", "c", "d"];
+  const running = groups.map((group, index) => job(group, 100 + index, { group }));
+  const crowded = new Map(groups.map((group) => [group, 5] as const));
+  const turns = (churnMax: number, stopCount: number) =>
+    chooseTurns(running, { ...SLOTS, churnMax }, crowded, stopCount).map(({ name }) => name);
+  expect(turns(2, 0)).toEqual(["d", "c"]);
+  expect(turns(2, 1)).toEqual(["d"]);
+  expect(turns(2, 3)).toEqual([]);
+});

@@ -93,21 +93,27 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Of each group of which no more jobs may run, the continuous jobs that give way to others of the same group; `crowded` says how many of
- * these wait. Those that have run longest come first.
+ * Of the groups of which no more jobs may run, the continuous jobs that give way to others of the same group; `crowded` says how many
+ * of these wait. Those that have run longest come first. `stopCount` jobs stop in this cycle already: all together are `max_churn`
+ * at most.
  */
 export function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
   slots: Slots,
   crowded: ReadonlyMap<string, number>,
+  stopCount = 0,
 ): Job[] {
-  return [...crowded].flatMap(([group, count]) =>
-    running
-      .filter((job) => job.group === group && !job.isStopping)
-      .filter((job) => job.isContinuous && hadItsTurn(job, slots))
-      .sort((left, right) => left.startedAtMs - right.startedAtMs)
-      .slice(0, Math.min(count, slots.churnMax)),
-  );
+  const byAge = (left: Job, right: Job): number => left.startedAtMs - right.startedAtMs;
+  return [...crowded]
+    .flatMap(([group, count]) =>
+      running
+        .filter((job) => job.group === group && !job.isStopping)
+        .filter((job) => job.isContinuous && hadItsTurn(job, slots))
+        .sort(byAge)
+        .slice(0, count),
+    )
+    .sort(byAge)
+    .slice(0, Math.max(0, slots.churnMax - stopCount));
 }
 
 /** Slots that are free, or whose job has been told to stop. */

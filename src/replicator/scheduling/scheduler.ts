@@ -242,12 +242,10 @@ export class Scheduler {
     this.#planCycle();
     const count = waitingCount(before, waiting);
     const givingWay = count === 0 ? [] : await this.#givingWay();
-    const stops = [
-      ...new Set([
-        ...chooseStops(running, slots, { count, givingWay }),
-        ...chooseTurns(running, slots, await this.#crowded()),
-      ]),
-    ];
+    const forOthers = chooseStops(running, slots, { count, givingWay });
+    const left = running.filter((run) => !forOthers.includes(run));
+    const turns = chooseTurns(left, slots, await this.#crowded(), forOthers.length);
+    const stops = [...forOthers, ...turns];
     if (stops.length === 0) return;
     this.#running.stop(stops);
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });

@@ -1,4 +1,5 @@
 /** Settings of authentication: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
+import { BlockList } from "node:net";
 import { type ApiSettings, UUID_ALGORITHMS } from "../../api/index.ts";
 import {
   booleanSetting,
@@ -12,6 +13,7 @@ import {
   textSetting,
   unusable,
 } from "./settings.ts";
+import { parseProxies } from "./trusted-proxies.ts";
 
 export interface AuthenticationSettings {
   /** `cookie`, `default`, `proxy`, `jwt`, in the order in which they are asked. */
@@ -38,6 +40,8 @@ export interface AuthenticationSettings {
   readonly publicMembers: readonly string[];
   readonly rolesClaimName: string;
   readonly rolesClaimPath: string | undefined;
+  /** Addresses of proxies that say in `X-Forwarded-For` for whom they ask. */
+  readonly trustedProxies: BlockList;
 }
 
 /** CouchDB's sections of these settings, and those that they were in before. */
@@ -51,8 +55,20 @@ interface SectionNames {
   readonly auth: string;
 }
 
+const TRUSTED_PROXIES = {
+  section: "tandem",
+  key: "trusted_proxies",
+  read: (text: string | undefined): BlockList => {
+    const { section, key } = TRUSTED_PROXIES;
+    const proxies = parseProxies(listSetting(section, key, []).read(text));
+    if (proxies instanceof BlockList) return proxies;
+    throw unusable(TRUSTED_PROXIES, proxies.wrong, "addresses and ranges such as 10.0.0.0/8");
+  },
+};
+
 const SETTINGS = movedSettings<SectionNames, AuthenticationSettings>(
   ({ server, auth }) => ({
+    trustedProxies: TRUSTED_PROXIES,
     handlers: {
       section: "chttpd",
       key: "authentication_handlers",

@@ -9,6 +9,7 @@ import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { Configuration } from "../settings/configuration.ts";
+import { clientAddress } from "./client-address.ts";
 import { signText } from "./derived-keys.ts";
 import { tokenUser } from "./json-web-token.ts";
 import type { LoginLockout } from "./login-lockout.ts";
@@ -72,19 +73,24 @@ export class Authentication {
     password: string,
     request: ApiRequest,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined> {
-    const found = await this.#byPassword(name, password, request.peer);
+    const found = await this.#byPassword(name, password, this.#clientOf(request));
     // The login has replaced an empty salt.
     const user = found?.salt === "" ? await this.#parts.users.find(name) : found;
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
 
+  /** The address for which wrong passwords count. */
+  #clientOf(request: ApiRequest): string {
+    return clientAddress(request, this.#parts.settings.trustedProxies);
+  }
+
   #ask(handler: string, request: ApiRequest): Promise<User | undefined> {
-    const { headers, peer } = request;
+    const { headers } = request;
     switch (handler) {
       case "cookie":
         return this.#byCookie(request);
       case "default":
-        return this.#byBasic(peer, headers.get("authorization"));
+        return this.#byBasic(this.#clientOf(request), headers.get("authorization"));
       case "proxy":
         return this.#byProxy(headers);
       default:

@@ -1,0 +1,32 @@
+/** The address of the client whose request came through trusted proxies. */
+import { type BlockList, isIP } from "node:net";
+import type { ApiRequest } from "../../api/index.ts";
+
+const FORWARDED_FOR = "x-forwarded-for";
+
+/**
+ * The last address that no trusted proxy has: each proxy appends the address from which its request came, and what is before
+ * that may be a client's invention.
+ */
+export function clientAddress({ peer, headers }: ApiRequest, proxies: BlockList): string {
+  let client = peer;
+  const forwarded = (headers.get(FORWARDED_FOR) ?? "").split(",");
+  while (isTrusted(client, proxies)) {
+    const before = addressOf(forwarded.pop() ?? "");
+    if (isIP(before) === 0) return client;
+    client = before;
+  }
+  return client;
+}
+
+function isTrusted(address: string, proxies: BlockList): boolean {
+  const version = isIP(address);
+  return version !== 0 && proxies.check(address, version === 4 ? "ipv4" : "ipv6");
+}
+
+/** Without the port that some proxies add. */
+function addressOf(text: string): string {
+  const trimmed = text.trim();
+  const [, bracketed, plain] = /^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$/.exec(trimmed) ?? [];
+  return bracketed ?? plain ?? trimmed;
+}
