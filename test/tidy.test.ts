@@ -18,6 +18,7 @@ test.each([
   ["the clock in the core", "jobs/a.ts", "const now = Date.now();"],
   ["chance in the core", "base/a.ts", "Math.random();"],
   ["a forgotten mark", "cli/a.ts", "// FIXME"],
+  ["JSON.parse in a file that is not listed", "cli/a.ts", "  return JSON.parse(text);"],
   ["a default export", "cli/a.ts", "export default 1;"],
 ])("%s is noticed", (_, path, text) => {
   expect(checkSource(path, text)).toHaveLength(1);
@@ -29,6 +30,9 @@ test("what is allowed is not noticed", () => {
   expect(
     checkSource("api/replication/a.ts", 'import { x } from "../../replicator/index.ts";'),
   ).toEqual([]);
+  expect(checkSource("base/json-value.ts", "JSON.parse(text)")).toEqual([]);
+  expect(checkSource("api/a.ts", " * As `JSON.parse` does.")).toEqual([]);
+  expect(checkSource("api/a.test.ts", "JSON.parse(text)")).toEqual([]);
   expect(checkSource("host/a.ts", "const now = Date.now();")).toEqual([]);
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });

@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
 import { folderCircle, importCircle } from "./import-circles.ts";
+import { JSON_PARSE_USES } from "./json-parse-uses.ts";
 
 /** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
@@ -76,6 +77,9 @@ const BANS: readonly (readonly [RegExp, string])[] = [
   [/\bexport \*/, "a nameless re-export"],
 ];
 
+/** A use in code, not in a comment or in quotes. */
+const JSON_PARSE = /^(?!\s*(\*|\/[*/])).*\bJSON\.parse\b(?!`)/;
+
 const TEST_FILE = /\.(test|fuzz|fixture)\.tsx?$/;
 
 /** What is wrong with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
@@ -90,6 +94,9 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);
+    if (JSON_PARSE.test(line) && JSON_PARSE_USES[path] === undefined) {
+      report("JSON.parse: use parseJson, or list the file with a reason in json-parse-uses.ts");
+    }
     if (!OUTER.has(layer)) {
       for (const [pattern, what] of CORE_BANS) if (pattern.test(line)) report(what);
     }
@@ -127,5 +134,12 @@ export function checkSources(folder: string): string[] {
     }),
   );
   const problems = [...sources].flatMap(([path, text]) => checkSource(path, text));
+  for (const path of Object.keys(JSON_PARSE_USES)) {
+    const isUsed = sources
+      .get(path)
+      ?.split("\n")
+      .some((line) => JSON_PARSE.test(line));
+    if (!isUsed) problems.push(`${path}: listed in json-parse-uses.ts without a use`);
+  }
   return [...problems, ...checkCircles(sources)];
 }

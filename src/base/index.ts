@@ -45,6 +45,19 @@ export {
   splitObject,
   validateJson,
 } from "./json-text.ts";
+export {
+  canonicalJson,
+  hasJsonNumber,
+  integerValue,
+  isJsonObject,
+  JsonNumber,
+  keepsForm,
+  numberValue,
+  objectOf,
+  parseJson,
+  printJson,
+  sortMembers,
+} from "./json-value.ts";
 export { append, largest, replaceAll, smallest } from "./lists.ts";
 export { Notifier } from "./notifier.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";

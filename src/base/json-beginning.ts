@@ -1,6 +1,7 @@
 /** The beginning of a long JSON text as a value. */
 import { utf8Slice } from "./bytes.ts";
 import { openBrackets, scanUntil, UNLIMITED } from "./json-scan.ts";
+import { parseJson } from "./json-value.ts";
 
 /** Of the text that is looked at in one step. */
 const STEP_BYTES = 4_096;
@@ -18,9 +19,9 @@ export function parseBeginning(bytes: Uint8Array, valueCount: number): unknown {
   while (!scanned.isWhole && scanned.valueCount < valueCount) {
     scanned = scanUntil(bytes, SCAN_OPTIONS, scanned.at + STEP_BYTES, scanned);
   }
-  if (scanned.isWhole) return JSON.parse(utf8Slice(bytes, 0, bytes.length));
+  if (scanned.isWhole) return parseJson(utf8Slice(bytes, 0, bytes.length));
   const end = valueEndBefore(bytes, scanned.at);
-  return JSON.parse(utf8Slice(bytes, 0, end) + closing(openBrackets(scanned)));
+  return parseJson(utf8Slice(bytes, 0, end) + closing(openBrackets(scanned)));
 }
 
 /** Behind a value, or a bracket that opens, before the next value. */

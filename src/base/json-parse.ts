@@ -9,6 +9,7 @@ import {
   UNLIMITED,
 } from "./json-scan.ts";
 import { type JsonText, type JsonValue, outlineJsonInTurns } from "./json-text.ts";
+import { objectOf } from "./json-value.ts";
 import type { Turns } from "./turns.ts";
 
 /** Of a text that is parsed at once: at most some milliseconds. */
@@ -16,10 +17,19 @@ const STEP_BYTES = 16_384;
 
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
 
-/** Of a valid text. An element of an array is parsed at once, however long it is. */
-export async function parseInTurns(text: JsonText, turns: Turns): Promise<unknown> {
-  if (text.length <= STEP_BYTES) return JSON.parse(text);
-  return parsed(await outlineJsonInTurns(utf8Encode(text), { depthMax: 1 }, turns), turns);
+type Parse = (text: JsonText) => unknown;
+
+/**
+ * Parses a valid text with `parse`: `parseJson` where numbers have to keep their form. An element of an array is parsed in one
+ * step, however long it is.
+ */
+export async function parseInTurns(
+  text: JsonText,
+  turns: Turns,
+  parse: Parse = JSON.parse,
+): Promise<unknown> {
+  if (text.length <= STEP_BYTES) return parse(text);
+  return parsed(await outlineJsonInTurns(utf8Encode(text), { depthMax: 1 }, turns), turns, parse);
 }
 
 /** The elements of an array, some at a time. */
@@ -28,32 +38,36 @@ export async function* parseElements(
   turns: Turns,
 ): AsyncGenerator<unknown[], void> {
   if (text.length <= STEP_BYTES) yield JSON.parse(text);
-  else yield* batchesOf(utf8Encode(text.trim()), turns);
+  else yield* batchesOf(utf8Encode(text.trim()), turns, JSON.parse);
 }
 
-async function parsed(value: JsonValue, turns: Turns): Promise<unknown> {
+async function parsed(value: JsonValue, turns: Turns, parse: Parse): Promise<unknown> {
   if (turns.areDue) await turns.give();
-  if (value.length <= STEP_BYTES) return JSON.parse(value.text);
-  if (value.isArray) return elementsOf(value.bytes, turns);
-  if (!value.isObject) return JSON.parse(value.text);
+  if (value.length <= STEP_BYTES) return parse(value.text);
+  if (value.isArray) return elementsOf(value.bytes, turns, parse);
+  if (!value.isObject) return parse(value.text);
   const open = value.isOpen ? value : await outlineJsonInTurns(value.bytes, { depthMax: 1 }, turns);
   const members: [name: string, value: unknown][] = [];
   for (const { name, value: inner } of open.eachValue()) {
-    members.push([name, await parsed(inner, turns)]);
+    members.push([name, await parsed(inner, turns, parse)]);
   }
-  return Object.fromEntries(members);
+  return parse === JSON.parse ? Object.fromEntries(members) : objectOf(members);
 }
 
-async function elementsOf(bytes: Uint8Array, turns: Turns): Promise<unknown[]> {
+async function elementsOf(bytes: Uint8Array, turns: Turns, parse: Parse): Promise<unknown[]> {
   const elements: unknown[] = [];
-  for await (const some of batchesOf(bytes, turns)) {
+  for await (const some of batchesOf(bytes, turns, parse)) {
     for (const element of some) elements.push(element);
   }
   return elements;
 }
 
 /** Of an array that begins and ends with its brackets. */
-async function* batchesOf(bytes: Uint8Array, turns: Turns): AsyncGenerator<unknown[], void> {
+async function* batchesOf(
+  bytes: Uint8Array,
+  turns: Turns,
+  parse: Parse,
+): AsyncGenerator<unknown[], void> {
   let begin = 1;
   let scanned: ScannedJson | ScanPause | undefined;
   while (scanned?.isWhole !== true) {
@@ -64,7 +78,7 @@ async function* batchesOf(bytes: Uint8Array, turns: Turns): AsyncGenerator<unkno
       scanned = scanUntil(bytes, SCAN_OPTIONS, scanned.at + STEP_BYTES, scanned);
     }
     const end = scanned.isWhole ? bytes.length - 1 : valueEndBefore(bytes, scanned.at);
-    yield JSON.parse(`[${utf8Slice(bytes, begin, end)}]`);
+    yield parse(`[${utf8Slice(bytes, begin, end)}]`) as unknown[];
     if (!scanned.isWhole) begin = scanned.at;
   }
 }

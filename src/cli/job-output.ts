@@ -1,4 +1,5 @@
 /** The server's JSON about jobs, for people. */
+import { printJson } from "../base/index.ts";
 import { answerWith } from "./answers.ts";
 import { printable, table } from "./table.ts";
 
@@ -148,7 +149,7 @@ export function printJob(answer: unknown): string {
   const events = job.history.map(({ timestamp, type, reason }) => [timestamp, type, reason ?? ""]);
   const control = job.control.map(({ timestamp, action, user, why, since }) => [
     timestamp,
-    since === undefined ? action : `${action} ${JSON.stringify(since)}`,
+    since === undefined ? action : `${action} ${printJson(since)}`,
     `by ${user ?? "a user without a name"}`,
     why ?? "",
   ]);
@@ -186,7 +187,7 @@ function runTable(runs: readonly RunView[]): string {
 
 /** Sequences may have thousands of characters; the first ones hold the number. */
 function shortSequence(sequence: unknown): string {
-  const text = typeof sequence === "string" ? sequence : JSON.stringify(sequence);
+  const text = typeof sequence === "string" ? sequence : printJson(sequence);
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
 }
 

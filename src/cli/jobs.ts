@@ -1,5 +1,6 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
+import { parseJson } from "../base/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { printFailingGroups } from "./failing-groups.ts";
@@ -198,7 +199,7 @@ function jobPath(id: string): string {
 /** Sequences are numbers, strings or arrays; what is no JSON is a string. */
 function sequenceOf(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text;
   }

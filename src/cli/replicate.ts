@@ -1,5 +1,6 @@
 /** `tandem replicate`: one replication in this process, with the same parts that a node runs. */
 import { readFileSync } from "node:fs";
+import { parseJson } from "../base/index.ts";
 import {
   type DocumentFailure,
   describeFailure,
@@ -163,7 +164,7 @@ function bytesMax(name: string, bytes: number | undefined): Record<string, unkno
 
 function parseSelector(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     throw new ReplicationInvalidError(`--selector ${text}: expected JSON`);
   }

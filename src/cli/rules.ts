@@ -1,6 +1,7 @@
 /** `tandem rules …`: rules that copy the databases of a server. */
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { parseJson, printJson } from "../base/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
@@ -108,7 +109,7 @@ function pathOf(name: string, { dryRun = false }: Pick<Flags, "dryRun"> = {}): s
 
 function readRule(file: string): unknown {
   try {
-    return JSON.parse(readFileSync(file === "-" ? 0 : file, "utf8"));
+    return parseJson(readFileSync(file === "-" ? 0 : file, "utf8"));
   } catch (error) {
     throw new WrongUse(`${file}: expected the JSON of a rule: ${(error as Error).message}`);
   }
@@ -154,7 +155,7 @@ function printRule(answer: unknown): string {
 }
 
 function shown(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : printJson(value);
 }
 
 function urlOf(endpoint: Endpoint): string {

@@ -1,4 +1,5 @@
 /** Asks a server over HTTP, for one command. */
+import { parseJson, printJson } from "../base/index.ts";
 import { openUndiciFetch, type UndiciFetch } from "../host/index.ts";
 import { readText } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
@@ -20,7 +21,7 @@ export async function workWithServer(
   const undici = openUndiciFetch();
   try {
     const [answer, print] = await work(await openServer(undici, parseServer(url)));
-    process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : printed(print, answer));
+    process.stdout.write(json === true ? `${printJson(answer)}\n` : printed(print, answer));
   } catch (error) {
     reportRefusal(error);
   } finally {
@@ -47,7 +48,7 @@ export async function openServer(
         method,
         url: url.origin + path,
         headers: asker.headers,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(body === undefined ? {} : { body: printJson(body) }),
         inactivityTimeoutMs: SILENCE_MS_MAX,
         signal: new AbortController().signal,
       });
@@ -77,7 +78,7 @@ export async function askerOf(url: URL, sources = systemCredentialSources()): Pr
 export function answerOf(status: number, text: string, { described }: Asker): unknown {
   let answer: unknown;
   try {
-    answer = JSON.parse(text);
+    answer = parseJson(text);
   } catch {
     throw new Error(`the server answered ${status} without JSON: is it a Tandem?`);
   }

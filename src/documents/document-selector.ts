@@ -1,4 +1,5 @@
 /** A selector that is held against documents: in this turn, or in the sandbox where that would keep others waiting. */
+import { type JsonText, parseJson, printJson } from "../base/index.ts";
 import { compileSelector, type Selector, selectorWeight } from "../protocol/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { SandboxArgument } from "./sandbox-run.ts";
@@ -21,7 +22,7 @@ export class DocumentSelector {
   readonly #selector: Selector;
   readonly #matches: (document: unknown) => boolean;
   readonly #bytesMax: number;
-  #text: string | undefined;
+  #text: JsonText | undefined;
 
   /** Throws a ProtocolError that names what is wrong with the selector. */
   constructor(selector: Selector) {
@@ -35,7 +36,7 @@ export class DocumentSelector {
     return byteCount <= this.#bytesMax;
   }
 
-  /** Whether a document matches for which that is brief. */
+  /** Whether a document matches for which that is brief. It is a value of `parseJson`. */
   matchesJson(document: unknown): boolean {
     return this.#matches(document);
   }
@@ -45,8 +46,8 @@ export class DocumentSelector {
     document: SandboxArgument,
     { sandbox, timeoutMs, signal }: SelectorLimits,
   ): Promise<boolean> {
-    if (this.isBrief(document.length)) return this.matchesJson(JSON.parse(document.text()));
-    this.#text ??= JSON.stringify(this.#selector);
+    if (this.isBrief(document.length)) return this.matchesJson(parseJson(document.text()));
+    this.#text ??= printJson(this.#selector);
     return sandbox.matches({
       selector: this.#text,
       document: document.pieces(),

@@ -5,8 +5,8 @@
  * a partial filter is used only when the query names it. Of several the one is chosen whose first fields the selector
  * says most about; then the one with the fewest fields; then the first by name.
  */
-import { append } from "../base/index.ts";
-import { isSelectorObject, selectorFields } from "../protocol/index.ts";
+import { append, isJsonObject } from "../base/index.ts";
+import { selectorFields } from "../protocol/index.ts";
 import { type FieldRanges, fieldRanges, type Range } from "./field-ranges.ts";
 
 /** What the planner knows of an index. `design` is null for the index of all documents. */
@@ -166,7 +166,7 @@ function faultsOf(index: Candidate, { selector, sortFields }: Wanted): Rejection
 
 function isTextSearch(term: unknown): boolean {
   if (Array.isArray(term)) return term.some(isTextSearch);
-  if (!isSelectorObject(term)) return false;
+  if (!isJsonObject(term)) return false;
   const [name, argument] = Object.entries(term)[0] ?? [];
   return name === "$default" || name === "$text" || isTextSearch(argument);
 }
@@ -177,7 +177,7 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
   const terms = [selector];
   while (terms.length > 0 && missing.length > 0) {
     const term = terms.shift();
-    if (!isSelectorObject(term)) continue;
+    if (!isJsonObject(term)) continue;
     const [name, argument] = Object.entries(term)[0] ?? [];
     if (name === undefined) continue;
     if (name === "$and" && Array.isArray(argument)) append(terms, argument);
@@ -193,9 +193,9 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
 
 /** Every other condition fails where there is no field. */
 function passesMissing(condition: unknown): boolean {
-  if (!isSelectorObject(condition)) return false;
+  if (!isJsonObject(condition)) return false;
   const { $exists, $not } = condition;
-  return $exists === false || (isSelectorObject($not) && $not.$exists === true);
+  return $exists === false || (isJsonObject($not) && $not.$exists === true);
 }
 
 /** Whether the columns are in the order of the sort, behind those that have one value. */
@@ -213,12 +213,12 @@ function hasSort(
 }
 
 function isConstant(term: unknown, field: string): boolean {
-  if (!isSelectorObject(term)) return false;
+  if (!isJsonObject(term)) return false;
   const [name, argument] = Object.entries(term)[0] ?? [];
   if (name === "$and" && Array.isArray(argument)) {
     return argument.some((inner) => isConstant(inner, field));
   }
-  return name === field && isSelectorObject(argument) && Object.hasOwn(argument, "$eq");
+  return name === field && isJsonObject(argument) && Object.hasOwn(argument, "$eq");
 }
 
 function isPrefix(prefix: readonly string[], list: readonly string[]): boolean {

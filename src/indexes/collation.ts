@@ -11,9 +11,9 @@
  *     lies in, and the key goes on with the text itself: the order among those is that of code points.
  *
  * So at the primary level keys never disagree with the comparer, up to such a character and with the gap itself. Behind the primary
- * level come accents, case, and the text, which tell apart what is equal there; unusual mixtures of accents may be in another order
- * than ICU's. Who reads a range widens it to the primary level (`index-key.ts`), and asks the selector of each document. A key that
- * was not cut off ends with the whole text, which can be read from it.
+ * level come accents and case; unusual mixtures of accents may be in another order than ICU's. A reader of a range widens it to the
+ * primary level (`index-key.ts`) and applies the selector to each document. Texts that the comparer finds equal have the same key,
+ * unless it contains a gap.
  */
 import { append, assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
 
@@ -85,27 +85,26 @@ export class Collation {
   }
 
   /**
-   * Appends the key of a text: behind the primary level, which ends with 0, come the others, each with a 0 behind it. Where a
-   * key begins another one, FF follows there. Stops when `out` has `lengthMax` bytes, and may go a little beyond.
+   * Appends the key of a text: after the primary level, which ends with 0, the other levels, each with a 0 at its end; after a
+   * gap, the text. Where a key begins another one, FF follows there. Stops when `out` has `lengthMax` bytes, and may go a little
+   * beyond. Returns false if the key has a gap.
    */
-  append(out: number[], text: string, lengthMax: number): void {
+  append(out: number[], text: string, lengthMax: number): boolean {
+    let hasGap = false;
     const accents: number[] = [];
     const cases: number[] = [];
-    const isWhole = this.#appendPrimary(out, text, lengthMax, (elements) => {
+    this.#appendPrimary(out, text, lengthMax, (elements) => {
+      hasGap ||= elements.isGap;
       for (const accent of elements.accents) accents.push(accent);
       for (const each of elements.cases) cases.push(each);
     });
-    if (out.length >= lengthMax) return;
-    if (isWhole) {
+    if (hasGap) appendText(out, text.slice(0, lengthMax));
+    else if (out.length < lengthMax) {
       out.push(0);
       appendTrimmed(out, accents);
       appendTrimmed(out, cases);
     }
-    for (const byte of utf8Encode(text.slice(0, lengthMax))) {
-      out.push(byte);
-      if (byte === 0) out.push(0xff);
-    }
-    out.push(0);
+    return !hasGap;
   }
 
   /**
@@ -126,8 +125,8 @@ export class Collation {
     for (const character of letters) {
       const elements = this.#elementsOf(character);
       for (const byte of elements.primary) out.push(byte);
-      if (elements.isGap) return false;
       onElements(elements);
+      if (elements.isGap) return false;
       if (out.length >= lengthMax) return false;
     }
     return true;
@@ -306,28 +305,44 @@ function appendTrimmed(out: number[], weights: readonly number[]): void {
   out.push(0);
 }
 
-/** The text whose whole key begins at `start`, and where the key ends. What is half of a character has become U+FFFD. */
-export function readText(
+/** Appends a text, with a 0 at its end. */
+export function appendText(out: number[], text: string): void {
+  for (const byte of utf8Encode(text)) {
+    out.push(byte);
+    if (byte === 0) out.push(0xff);
+  }
+  out.push(0);
+}
+
+/** The end of a whole key that begins at `start`, and its text if the key contains it. */
+export function readKey(
   bytes: Uint8Array,
   start: number,
-): { readonly text: string; readonly end: number } {
+): { readonly text: string | undefined; readonly end: number } {
   let at = start;
   for (;;) {
     const lead = bytes[at];
     if (lead === 0) {
-      // Accents and cases follow, each with a 0 behind it.
-      at = bytes.indexOf(0, bytes.indexOf(0, at + 1) + 1) + 1;
-      break;
+      // Accents and cases follow, each with a 0 at its end.
+      const end = bytes.indexOf(0, bytes.indexOf(0, at + 1) + 1) + 1;
+      return { text: undefined, end };
     }
     at += lead === LONG_WEIGHT_LEAD ? 3 : 2;
     assert(at < bytes.length, "The key of a text is whole");
-    // Behind a gap comes the text.
-    if ((bytes[at - 1] as number) % 2 === 1) break;
+    // The text follows a gap.
+    if ((bytes[at - 1] as number) % 2 === 1) return readText(bytes, at);
   }
+}
+
+/** The text that `appendText` wrote at `start`. An unpaired surrogate has become U+FFFD. */
+export function readText(
+  bytes: Uint8Array,
+  start: number,
+): { readonly text: string; readonly end: number } {
   const text: number[] = [];
-  for (;;) {
+  for (let at = start; ; ) {
     const byte = bytes[at++];
-    assert(byte !== undefined, "The key of a text has an end");
+    assert(byte !== undefined, "A text has an end");
     if (byte !== 0) text.push(byte);
     else if (bytes[at] === 0xff) {
       text.push(0);

@@ -1,5 +1,6 @@
 /** The values of fields that can pass a selector, as far as an ordered index can tell (`mango_idx_view:range`). */
-import { compareJson, isSelectorObject, selectorFields } from "../protocol/index.ts";
+import { isJsonObject } from "../base/index.ts";
+import { compareJson, selectorFields } from "../protocol/index.ts";
 
 /** One end of a range; open when there is no value. */
 export interface Bound {
@@ -33,7 +34,7 @@ export function fieldRanges(selector: unknown): FieldRanges {
 }
 
 function rangeOf(term: unknown, field: string, range: Range): Range | "empty" {
-  if (!isSelectorObject(term)) return range;
+  if (!isJsonObject(term)) return range;
   const [name, argument] = Object.entries(term)[0] ?? [];
   if (name === "$and" && Array.isArray(argument)) {
     return argument.reduce<Range | "empty">(
@@ -42,7 +43,7 @@ function rangeOf(term: unknown, field: string, range: Range): Range | "empty" {
     );
   }
   if (name !== field) return range;
-  const [operator, operand] = isSelectorObject(argument)
+  const [operator, operand] = isJsonObject(argument)
     ? (Object.entries(argument)[0] ?? ["$eq", {}])
     : ["$eq", argument];
   return narrow(range, operator, operand);

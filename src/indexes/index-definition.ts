@@ -1,7 +1,14 @@
 /** What an index is: read from a design document of the language `query`, as CouchDB writes it, and written into one. */
-import { outlineJsonInTurns, type Turns, type Utf8Text } from "../base/index.ts";
+import {
+  isJsonObject,
+  outlineJsonInTurns,
+  parseJson,
+  printJson,
+  type Turns,
+  type Utf8Text,
+} from "../base/index.ts";
 import { DocumentSelector } from "../documents/index.ts";
-import { fieldPath, isSelectorObject, normalizeSelector } from "../protocol/index.ts";
+import { fieldPath, normalizeSelector } from "../protocol/index.ts";
 
 export type Direction = "asc" | "desc";
 
@@ -49,16 +56,16 @@ export async function definitionsOf(
   for (const { name, value } of opened.eachValue()) {
     if (++viewCount > VIEWS_MAX) break;
     const isShort = value.length <= VIEW_BYTES_MAX;
-    definitions.set(name, isShort ? definitionOf(design, name, JSON.parse(value.text)) : undefined);
+    definitions.set(name, isShort ? definitionOf(design, name, parseJson(value.text)) : undefined);
   }
   return [...definitions.values()].filter((definition) => definition !== undefined);
 }
 
 function definitionOf(design: string, name: string, view: unknown): IndexDefinition | undefined {
-  if (!isSelectorObject(view) || !isSelectorObject(view.map) || !isSelectorObject(view.options)) {
+  if (!isJsonObject(view) || !isJsonObject(view.map) || !isJsonObject(view.options)) {
     return undefined;
   }
-  if (!isSelectorObject(view.map.fields)) return undefined;
+  if (!isJsonObject(view.map.fields)) return undefined;
   const fields = Object.entries(view.map.fields).map(([field, direction]) => {
     return { name: field, direction: direction === "desc" ? "desc" : "asc" } as const;
   });
@@ -77,7 +84,7 @@ export function faultOf(definition: IndexDefinition): string | undefined {
   const { fields, partialFilter } = definition;
   if (fields.length === 0) return "An index has at least one field";
   if (fields.length > INDEX_FIELDS_MAX) return `An index has at most ${INDEX_FIELDS_MAX} fields`;
-  if (JSON.stringify(definition).length > DEFINITION_LENGTH_MAX) {
+  if (printJson(definition).length > DEFINITION_LENGTH_MAX) {
     return `The definition of an index has at most ${DEFINITION_LENGTH_MAX} characters`;
   }
   try {
@@ -89,12 +96,12 @@ export function faultOf(definition: IndexDefinition): string | undefined {
 }
 
 function isEmptyFilter(filter: unknown): boolean {
-  return filter === undefined || (isSelectorObject(filter) && Object.keys(filter).length === 0);
+  return filter === undefined || (isJsonObject(filter) && Object.keys(filter).length === 0);
 }
 
 /** Throws a ProtocolError for one that is no selector. */
 export function compileFilter(filter: unknown): DocumentSelector {
-  return new DocumentSelector(isSelectorObject(filter) ? filter : {});
+  return new DocumentSelector(isJsonObject(filter) ? filter : {});
 }
 
 export function fieldPaths({ fields }: IndexDefinition): string[][] {
@@ -103,10 +110,10 @@ export function fieldPaths({ fields }: IndexDefinition): string[][] {
 
 /** Whether two definitions make the same entries. */
 export function areSameEntries(left: IndexDefinition, right: IndexDefinition): boolean {
-  return JSON.stringify(entryPart(left)) === JSON.stringify(entryPart(right));
+  return printJson(entryPart(left)) === printJson(entryPart(right));
 }
 
 function entryPart({ fields, partialFilter }: IndexDefinition): unknown {
-  const filter = isSelectorObject(partialFilter) ? normalizeSelector(partialFilter) : null;
+  const filter = isJsonObject(partialFilter) ? normalizeSelector(partialFilter) : null;
   return [fields.map(({ name }) => name), filter];
 }

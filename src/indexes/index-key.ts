@@ -2,20 +2,30 @@
  * JSON values as bytes, in CouchDB's view order: null, false, true, numbers, texts, arrays, objects. Each value is a tag and what follows
  * from it. Where the bytes of a value begin those of another one, FF follows there, which is above every tag and all that an id begins with.
  *
- *   null 10   false 20   true 21   number 30, 8 bytes   text 40, its key (`collation.ts`)
+ *   null 10   false 20   true 21   number 30, the nearest double, the rest   text 40, its key (`collation.ts`)
  *   array 50, its elements, 00   object 60, its names and values by turns, 00
  *
- * A value has at most as many bytes as its index gives it, and is cut off there: of two that differ behind it none is first. The
- * values of an entry that has all of them whole are read from its bytes.
+ * Values that are equal in that order have the same bytes, except texts with a gap in their key. The texts of an entry, which equal
+ * keys do not tell, follow all of its values. A value has at most as many bytes as its index gives it, and is cut off there: two
+ * that differ after the cut have no order. The values of an entry that has all of them whole are read from its bytes.
  */
-import { assert, type JsonText, joinObject } from "../base/index.ts";
-import { type Collation, readText } from "./collation.ts";
+import {
+  append,
+  assert,
+  isJsonObject,
+  type JsonText,
+  joinObject,
+  numberValue,
+} from "../base/index.ts";
+import { appendText, type Collation, readKey, readText } from "./collation.ts";
 
 const NULL = 0x10;
 const FALSE = 0x20;
 const TRUE = 0x21;
 const NUMBER = 0x30;
 const NUMBER_LENGTH = 8;
+/** The rest of a number that a double holds. */
+const NO_REST = 0x80;
 const TEXT = 0x40;
 const ARRAY = 0x50;
 const OBJECT = 0x60;
@@ -54,8 +64,10 @@ export class IndexKeys {
   /** The bytes of an entry: its values, one after the other. Whether none of them is cut off. */
   entry(values: readonly unknown[]): { readonly bytes: Uint8Array; readonly isWhole: boolean } {
     const out: number[] = [];
+    const texts: number[] = [];
     let isWhole = true;
-    for (const value of values) isWhole = this.#append(out, value) && isWhole;
+    for (const value of values) isWhole = this.#append(out, value, texts).isWhole && isWhole;
+    if (isWhole) append(out, texts);
     return { bytes: Uint8Array.from(out), isWhole };
   }
 
@@ -67,11 +79,8 @@ export class IndexKeys {
   #bound(ranges: readonly FieldRange[], side: "low" | "high"): Uint8Array {
     const out: number[] = [];
     for (const range of ranges) {
-      if ("equal" in range) {
-        this.#append(out, range.equal);
-        continue;
-      }
-      const bound = range[side];
+      if ("equal" in range && !this.#append(out, range.equal).hasGap) continue;
+      const bound = "equal" in range ? { value: range.equal } : range[side];
       if (bound === undefined) break;
       const start = out.length;
       const kind = this.#appendBound(out, bound.value, start + this.#valueBytesMax);
@@ -84,35 +93,50 @@ export class IndexKeys {
     return Uint8Array.from(out);
   }
 
-  /** All of a value, but not more than it may have. Whether it is all; false also where it just fits. */
-  #append(out: number[], value: unknown): boolean {
-    const lengthMax = out.length + this.#valueBytesMax;
-    this.#appendValue(out, value, lengthMax);
-    const isWhole = out.length < lengthMax;
+  /**
+   * Appends a value up to its maximum length, and its texts to `texts`. Leaves out a value with a gap if `texts` is absent: its
+   * bytes are not those of all equal values.
+   */
+  #append(
+    out: number[],
+    value: unknown,
+    texts?: number[],
+  ): { readonly isWhole: boolean; readonly hasGap: boolean } {
+    const start = out.length;
+    const lengthMax = start + this.#valueBytesMax;
+    const textsBefore = texts?.length ?? 0;
+    const hasGap = this.#appendValue(out, value, lengthMax, texts);
+    if (hasGap && texts === undefined) {
+      out.length = start;
+      return { isWhole: false, hasGap };
+    }
+    // False also if it just fits.
+    const isWhole = out.length + (texts?.length ?? 0) - textsBefore < lengthMax;
     out.length = Math.min(out.length, lengthMax);
-    return isWhole;
+    return { isWhole, hasGap };
   }
 
-  #appendValue(out: number[], value: unknown, lengthMax: number): void {
+  /** Whether the bytes contain a gap. */
+  #appendValue(out: number[], value: unknown, lengthMax: number, texts?: number[]): boolean {
     if (typeof value === "string") {
       out.push(TEXT);
-      this.#collation.append(out, value, lengthMax);
-    } else if (Array.isArray(value)) {
-      out.push(ARRAY);
-      for (const item of value) {
-        if (out.length >= lengthMax) return;
-        this.#appendValue(out, item, lengthMax);
-      }
-      out.push(END);
-    } else if (typeof value === "object" && value !== null) {
-      out.push(OBJECT);
-      for (const [name, item] of Object.entries(value)) {
-        if (out.length >= lengthMax) return;
-        this.#appendValue(out, name, lengthMax);
-        this.#appendValue(out, item, lengthMax);
-      }
-      out.push(END);
-    } else appendScalar(out, value);
+      const hasGap = !this.#collation.append(out, value, lengthMax);
+      if (!hasGap && texts !== undefined) appendText(texts, value.slice(0, lengthMax));
+      return hasGap;
+    }
+    const isArray = Array.isArray(value);
+    if (!isArray && !isJsonObject(value)) {
+      appendScalar(out, value);
+      return false;
+    }
+    out.push(isArray ? ARRAY : OBJECT);
+    let hasGap = false;
+    for (const part of isArray ? value : Object.entries(value).flat()) {
+      if (out.length >= lengthMax) return hasGap;
+      if (this.#appendValue(out, part, lengthMax, texts)) hasGap = true;
+    }
+    out.push(END);
+    return hasGap;
   }
 
   /**
@@ -124,12 +148,13 @@ export class IndexKeys {
       out.push(TEXT);
       return this.#collation.appendPrimary(out, value, lengthMax) ? "equal-texts" : "open";
     }
-    if (typeof value !== "object" || value === null) {
+    const isArray = Array.isArray(value);
+    if (!isArray && !isJsonObject(value)) {
       appendScalar(out, value);
       return out.length > lengthMax ? "open" : "exact";
     }
-    out.push(Array.isArray(value) ? ARRAY : OBJECT);
-    const parts = Array.isArray(value) ? value : Object.entries(value).flat();
+    out.push(isArray ? ARRAY : OBJECT);
+    const parts: readonly unknown[] = isArray ? value : Object.entries(value).flat();
     for (const part of parts) {
       if (out.length >= lengthMax) return "open";
       if (this.#appendBound(out, part, lengthMax) !== "exact") return "open";
@@ -148,27 +173,68 @@ function appendScalar(out: number[], value: unknown): void {
   }
   out.push(NUMBER);
   // 0 and -0 are the same number. A negative one has all bits flipped, so that a higher one has higher bytes.
-  numberView.setFloat64(0, (value as number) + 0);
+  const number = numberValue(value) as number | bigint;
+  const double = nearestDouble(number);
+  numberView.setFloat64(0, double + 0);
   const isNegative = numberView.getUint8(0) >= 0x80;
   for (let at = 0; at < NUMBER_LENGTH; at++) {
     const byte = numberView.getUint8(at);
     if (isNegative) out.push(byte ^ 0xff);
     else out.push(at === 0 ? byte | 0x80 : byte);
   }
+  if (typeof number === "bigint") appendRest(out, number - BigInt(double));
+  else out.push(NO_REST);
+}
+
+function nearestDouble(number: number | bigint): number {
+  const double = Number(number);
+  return Number.isFinite(double) ? double : Math.sign(double) * Number.MAX_VALUE;
+}
+
+/** Longest rest: the order of integers that differ after it is left open. */
+const REST_BYTES_MAX = 120;
+
+/** The difference of an integer and its double: a length, which is lower for lower numbers, and the digits. */
+function appendRest(out: number[], rest: bigint): void {
+  const flip = rest < 0n ? 0xff : 0;
+  const hex = (rest < 0n ? -rest : rest).toString(16);
+  const digits = hex.padStart(hex.length + (hex.length % 2), "0");
+  const length = Math.min(digits.length / 2, REST_BYTES_MAX);
+  out.push(NO_REST + (rest < 0n ? -length : length));
+  for (let at = 0; at < length; at++) {
+    out.push(Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16) ^ flip);
+  }
 }
 
 /** The values of a whole entry, as `JSON.stringify` writes them. */
 export function readValues(bytes: Uint8Array, count: number): JsonText[] {
-  const reader = new ValueReader(bytes);
+  const skipped = new ValueReader(bytes, bytes.length);
+  for (let index = 0; index < count; index++) skipped.skip();
+  const reader = new ValueReader(bytes, skipped.at);
   return Array.from({ length: count }, () => reader.next());
 }
 
 class ValueReader {
   readonly #bytes: Uint8Array;
   #at = 0;
+  /** The next text, after all values. */
+  #textAt: number;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, textAt: number) {
     this.#bytes = bytes;
+    this.#textAt = textAt;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Moves to the end of the next value. */
+  skip(): void {
+    const tag = this.#bytes[this.#at++];
+    if (tag === NUMBER) this.#at += NUMBER_LENGTH + 1;
+    else if (tag === TEXT) this.#at = readKey(this.#bytes, this.#at).end;
+    else if (tag === ARRAY || tag === OBJECT) this.#untilEnd(() => this.skip());
   }
 
   next(): JsonText {
@@ -211,12 +277,16 @@ class ValueReader {
       if (isNegative) numberView.setUint8(at, byte ^ 0xff);
       else numberView.setUint8(at, at === 0 ? byte & 0x7f : byte);
     }
+    assert(this.#bytes[this.#at++] === NO_REST, "The number of a whole entry is a double");
     return numberView.getFloat64(0);
   }
 
   #text(): string {
-    const { text, end } = readText(this.#bytes, this.#at);
-    this.#at = end;
+    const key = readKey(this.#bytes, this.#at);
+    this.#at = key.end;
+    if (key.text !== undefined) return key.text;
+    const { text, end } = readText(this.#bytes, this.#textAt);
+    this.#textAt = end;
     return text;
   }
 }

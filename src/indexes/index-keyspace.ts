@@ -1,5 +1,5 @@
 /** The keys of the indexes of one database, below its own, and the records that are JSON. */
-import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
+import { assert, parseJson, printJson, utf8Decode, utf8Encode } from "../base/index.ts";
 import { type Key, type KeyShape, type Subspace, unpackText } from "../kv/index.ts";
 import type { IndexDefinition } from "./index-definition.ts";
 
@@ -27,7 +27,7 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
 ];
 
 /** The form of entries; another one is made anew. */
-export const ENTRY_FORM = 3;
+export const ENTRY_FORM = 4;
 
 /** An index as it is stored. */
 export interface StoredIndex extends IndexDefinition {
@@ -90,11 +90,11 @@ export class IndexKeyspace {
 }
 
 export function encodeJsonRecord(value: unknown): Uint8Array {
-  return utf8Encode(JSON.stringify(value));
+  return utf8Encode(printJson(value));
 }
 
 export function decodeJsonRecord<T>(value: Uint8Array): T {
-  const record: unknown = JSON.parse(utf8Decode(value));
+  const record = parseJson(utf8Decode(value));
   assert(record !== null, "A record is there");
   return record as T;
 }

@@ -1,9 +1,12 @@
 /** A document as indexes and their filters see it. */
 import {
+  hasJsonNumber,
+  isJsonObject,
   type JsonText,
   type JsonValue,
   outlineJson,
   parseBeginning,
+  parseJson,
   type Turns,
 } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
@@ -14,7 +17,7 @@ import {
   renderStoredDocument,
   type SelectorLimits,
 } from "../documents/index.ts";
-import { isSelectorObject, valueAt } from "../protocol/index.ts";
+import { valueAt } from "../protocol/index.ts";
 import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
 /** A longer body is looked through in turns, and only what indexes look at becomes values. */
@@ -141,7 +144,7 @@ function fieldOf(found: JsonValue | undefined): Field | undefined {
   if (found.length > LONG_BYTES) {
     return { value: parseBeginning(found.bytes, ENTRY_VALUES_MAX), text: () => found.text };
   }
-  return { value: JSON.parse(found.text), text: () => found.text };
+  return { value: parseJson(found.text), text: () => found.text };
 }
 
 function keyOf(path: readonly string[]): string {
@@ -153,13 +156,14 @@ const HALF_CHARACTER = /\\ud[89a-f]/i;
 
 function isPlain(value: unknown, text: () => JsonText | undefined): boolean {
   if (value === null || typeof value === "boolean") return true;
+  if (hasJsonNumber(value)) return false;
   const plain = JSON.stringify(value);
   if (typeof value === "string") return !HALF_CHARACTER.test(plain);
   return !HALF_CHARACTER.test(plain) && text() === plain;
 }
 
 function jsonOf(document: Document): unknown {
-  if (document.attachments.length > 0) return JSON.parse(renderStoredDocument(document));
-  const body: unknown = JSON.parse(document.body.text);
-  return { _id: document.id, _rev: document.revision, ...(isSelectorObject(body) ? body : {}) };
+  if (document.attachments.length > 0) return parseJson(renderStoredDocument(document));
+  const body = parseJson(document.body.text);
+  return { _id: document.id, _rev: document.revision, ...(isJsonObject(body) ? body : {}) };
 }

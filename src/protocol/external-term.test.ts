@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
-import { concatBytes } from "../base/index.ts";
+import { concatBytes, parseJson } from "../base/index.ts";
 import {
   binaries,
   binary,
   encodeListPieces,
   encodeOnce,
   encodeTerm,
+  jsonTerm,
   list,
 } from "./external-term.ts";
 
@@ -37,4 +38,29 @@ test("a list of binaries is what it is of terms, and its pieces are its bytes", 
     expect(concatBytes(pieces)).toEqual(encodeTerm(list(items)));
     if (items.includes(once)) expect(pieces).toContain(once.encoded);
   }
+});
+
+test.each([
+  ["1", "8361" + "01"],
+  ["1.0", "83463ff0000000000000"],
+  ["1e3", "8346408f400000000000"],
+  ["-0", "8361" + "00"],
+  ["-0.0", "83468000000000000000"],
+  ["300", "8362" + "0000012c"],
+  ["-5", "8362" + "fffffffb"],
+  ["369553424691494913", "836e0800" + "010044bce1ea2005"],
+  ["-369553424691494913", "836e0801" + "010044bce1ea2005"],
+  ["1000000000000000000000", "836e0900" + "0000a0dec5adc93536"],
+])("the JSON number %s has the bytes of its Erlang term", (text, hex) => {
+  expect(Buffer.from(encodeTerm(jsonTerm(parseJson(text)))).toString("hex")).toBe(hex);
+});
+
+test("an integer of more than 255 bytes is a large one, and integers up to 255 in a list are a string", () => {
+  const digits = (2n ** 2048n).toString();
+  const term = Buffer.from(encodeTerm(jsonTerm(parseJson(digits)))).toString("hex");
+  expect(term).toBe(`836f0000010100${"00".repeat(256)}01`);
+  const listHex = (text: string) =>
+    Buffer.from(encodeTerm(jsonTerm(parseJson(text)))).toString("hex");
+  expect(listHex("[1,2]")).toBe("836b00020102");
+  expect(listHex("[1.0]")).toBe("836c00000001463ff00000000000006a");
 });

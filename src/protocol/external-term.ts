@@ -2,7 +2,7 @@
  * Erlang's external term format, as far as CouchDB hashes it for a replication id (`term_to_binary` with minor version
  * 1). With it a job that moves here from CouchDB keeps its id, and so finds its checkpoints.
  */
-import { Utf8Writer, utf8Encode } from "../base/index.ts";
+import { integerValue, numberValue, Utf8Writer, utf8Encode } from "../base/index.ts";
 
 /** A term. JavaScript's plain values do not tell their type: each term says which Erlang type it is. */
 export type Term =
@@ -12,7 +12,8 @@ export type Term =
   | { readonly tuple: readonly Term[] }
   | { readonly list: readonly Term[] }
   | { readonly binaries: readonly string[] }
-  | { readonly number: number }
+  | { readonly number: number | bigint }
+  | { readonly float: number }
   | EncodedTerm;
 
 /** The bytes of a term, without the version byte: for one that is part of several. */
@@ -41,7 +42,10 @@ export function jsonTerm(value: unknown): Term {
   if (value === null) return atom("null");
   if (typeof value === "boolean") return atom(String(value));
   if (typeof value === "string") return binary(value);
-  if (typeof value === "number") return { number: value };
+  const integer = integerValue(value);
+  if (integer !== undefined) return { number: integer };
+  const float = numberValue(value);
+  if (float !== undefined) return { float: Number(float) };
   if (Array.isArray(value)) return list(value.map(jsonTerm));
   const pairs = Object.entries(value as Record<string, unknown>);
   return tuple(list(pairs.map(([name, item]) => tuple(binary(name), jsonTerm(item)))));
@@ -75,7 +79,8 @@ function append(writer: Utf8Writer, term: Term): void {
   else if ("binary" in term) appendBinary(writer, term.binary);
   else if ("charlist" in term) appendCharlist(writer, term.charlist);
   else if ("encoded" in term) writer.bytes(term.encoded);
-  else if ("number" in term) writer.bytes(encodeNumber(term.number));
+  else if ("number" in term) writer.bytes(encodeInteger(BigInt(term.number)));
+  else if ("float" in term) writer.bytes(encodeFloat(term.float));
   else if ("tuple" in term) {
     writer.bytes(Uint8Array.of(104, term.tuple.length));
     for (const item of term.tuple) append(writer, item);
@@ -144,8 +149,8 @@ function appendList(writer: Utf8Writer, items: readonly Term[]): void {
 /** Erlang writes a list of bytes as a string, whatever it was meant to be. */
 function byteOf(term: Term): number | undefined {
   if (!("number" in term)) return undefined;
-  const { number } = term;
-  return Number.isInteger(number) && number >= 0 && number <= 255 ? number : undefined;
+  const number = Number(term.number);
+  return number >= 0 && number <= 255 ? number : undefined;
 }
 
 /** Erlang's texts are bytes: a character beyond ASCII is as many numbers as it has bytes. */
@@ -156,24 +161,29 @@ function appendCharlist(writer: Utf8Writer, text: string): void {
   );
 }
 
-/** JSON writes integers beyond this with an exponent, and Erlang takes such a text for a float. */
-const INTEGER_MAX = 1e21;
+function encodeFloat(number: number): Uint8Array {
+  const bytes = new Uint8Array(9);
+  bytes[0] = 70;
+  new DataView(bytes.buffer).setFloat64(1, number);
+  return bytes;
+}
 
-function encodeNumber(number: number): Uint8Array {
-  if (!Number.isInteger(number) || Math.abs(number) >= INTEGER_MAX) {
-    const bytes = new Uint8Array(9);
-    bytes[0] = 70;
-    new DataView(bytes.buffer).setFloat64(1, number);
-    return bytes;
+const SMALL_BIG_BYTES_MAX = 255;
+
+function encodeInteger(integer: bigint): Uint8Array {
+  if (integer >= 0n && integer <= 255n) return Uint8Array.of(97, Number(integer));
+  if (integer >= -(2n ** 31n) && integer < 2n ** 31n) {
+    return Uint8Array.of(98, ...bigEndian(Number(BigInt.asUintN(32, integer)), 4));
   }
-  if (number >= 0 && number <= 255) return Uint8Array.of(97, number);
-  if (number >= -(2 ** 31) && number < 2 ** 31) {
-    return Uint8Array.of(98, ...bigEndian(number < 0 ? number + 2 ** 32 : number, 4));
-  }
+  const isNegative = integer < 0n;
   const digits: number[] = [];
-  for (let rest = BigInt(Math.abs(number)); rest > 0n; rest >>= 8n)
+  for (let rest = isNegative ? -integer : integer; rest > 0n; rest >>= 8n) {
     digits.push(Number(rest & 255n));
-  return Uint8Array.of(110, digits.length, number < 0 ? 1 : 0, ...digits);
+  }
+  const sign = Number(isNegative);
+  return digits.length <= SMALL_BIG_BYTES_MAX
+    ? Uint8Array.of(110, digits.length, sign, ...digits)
+    : Uint8Array.of(111, ...bigEndian(digits.length, 4), sign, ...digits);
 }
 
 function tagged(tag: number, lengthBytes: number, bytes: Uint8Array): Uint8Array {

@@ -20,17 +20,18 @@ export {
   list,
   tuple,
 } from "./external-term.ts";
+export { compareJson } from "./json-order.ts";
 export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
 export { multipartLength, piecesPart, writeMultipart } from "./multipart.ts";
 export type { Selector } from "./normalize-selector.ts";
-export { isSelectorObject, normalizeSelector } from "./normalize-selector.ts";
+export { hashedSelector, normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
 export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
 export {
-  compareJson,
+  checkSelector,
   compileSelector,
   fieldPath,
   selectorWeight,

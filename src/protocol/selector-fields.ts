@@ -2,7 +2,7 @@
  * The conditions of a normalised selector on single fields: those that an index could serve, and the bounds of the
  * matching ids.
  */
-import { isSelectorObject } from "./normalize-selector.ts";
+import { isJsonObject } from "../base/index.ts";
 
 /** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
 const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
@@ -56,7 +56,7 @@ export function selectorIdBounds(normalized: unknown): IdBounds {
 }
 
 function* conditions(term: unknown, isNecessary = true): Generator<Condition> {
-  if (!isSelectorObject(term)) return;
+  if (!isJsonObject(term)) return;
   const [name, argument] = Object.entries(term)[0] ?? [];
   if (name === undefined) return;
   if (name.startsWith("$")) {
@@ -64,7 +64,7 @@ function* conditions(term: unknown, isNecessary = true): Generator<Condition> {
     for (const inner of terms) yield* conditions(inner, isNecessary && name === "$and");
     return;
   }
-  const [operator, operand] = isSelectorObject(argument)
+  const [operator, operand] = isJsonObject(argument)
     ? (Object.entries(argument)[0] ?? ["$eq", {}])
     : ["$eq", argument];
   yield { field: name, operator, operand, isNecessary };

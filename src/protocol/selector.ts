@@ -6,13 +6,18 @@
  * collation, but ids by their bytes; arrays are not searched implicitly.
  */
 
-import { compareBytes, utf8Encode } from "../base/index.ts";
+import { integerValue, isJsonObject, numberValue, printJson } from "../base/index.ts";
 import {
-  isSelectorObject,
-  negateSelector,
-  normalizeSelector,
-  type Selector,
-} from "./normalize-selector.ts";
+  type Compare,
+  compareIds,
+  compareJson,
+  compareTexts,
+  isEqualTerm,
+  isSameTerm,
+  isScalar,
+  typeName,
+} from "./json-order.ts";
+import { negateSelector, normalizeSelector, type Selector } from "./normalize-selector.ts";
 import { badRequest, ProtocolError } from "./protocol-error.ts";
 import { compilePattern, PatternError } from "./regular-expression.ts";
 
@@ -22,7 +27,33 @@ type Matcher = (value: unknown) => boolean;
 export function compileSelector(selector: Selector): (document: unknown) => boolean {
   refuseExcess(selector);
   refuseMalformed(selector);
-  return compile(normalizeSelector(selector));
+  const matches = compile(normalizeSelector(selector));
+  refuseMissingField(selector);
+  return matches;
+}
+
+/**
+ * Throws a ProtocolError if the selector is too large or malformed, whoever applies it: other servers may know additional operators
+ * and other regular expressions.
+ */
+export function checkSelector(selector: Selector): void {
+  refuseExcess(selector);
+  refuseMalformed(selector);
+  refuseMissingField(selector);
+}
+
+/** An operator such as `{"$gt": 5}` that stands where a field is expected would pass every document. */
+function refuseMissingField(selector: Selector): void {
+  const normalized = normalizeSelector(selector);
+  const [name, condition] = isJsonObject(normalized) ? (Object.entries(normalized)[0] ?? []) : [];
+  // Text search is about no field.
+  if (name !== "" || (isJsonObject(condition) && "$text" in condition)) return;
+  throw missingField();
+}
+
+function missingField(): ProtocolError {
+  const reason = "One or more conditions is missing a field name.";
+  return new ProtocolError(400, "invalid_selector", reason);
 }
 
 /** Members of the objects in a selector: each is a condition, or says of what. */
@@ -36,11 +67,11 @@ function refuseExcess(selector: Selector): void {
   let memberCount = 0;
   let elementCount = 0;
   const visit = (value: unknown, depth: number): void => {
-    if (typeof value !== "object" || value === null) return;
+    if (isScalar(value)) return;
     if (depth === SELECTOR_DEPTH_MAX) {
       throw badRequest(`A selector is nested at most ${SELECTOR_DEPTH_MAX} deep`);
     }
-    const inner: readonly unknown[] = Object.values(value);
+    const inner: readonly unknown[] = Object.values(value as object);
     if (Array.isArray(value)) elementCount += inner.length;
     else memberCount += inner.length;
     if (memberCount > SELECTOR_MEMBERS_MAX) {
@@ -58,12 +89,13 @@ const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
 /** What the normal form no longer tells from what is well-formed. `isWithin`: the conditions are about a field. */
 function refuseMalformed(selector: unknown, isWithin = false): void {
-  if (!isSelectorObject(selector)) return;
+  if (!isJsonObject(selector)) return;
   for (const [name, argument] of Object.entries(selector)) {
     if (COMBINATIONS.includes(name)) {
-      if (Array.isArray(argument)) for (const each of argument) refuseMalformed(each, isWithin);
+      if (!Array.isArray(argument)) throw badArgument(name, argument);
+      for (const each of argument) refuseMalformed(each, isWithin);
     } else if (CONDITIONS_WITHIN.includes(name)) {
-      if (!isSelectorObject(argument)) throw badArgument(name, argument);
+      if (!isJsonObject(argument)) throw badArgument(name, argument);
       refuseMalformed(argument, name === "$not" && isWithin);
     } else if (!name.startsWith("$")) {
       checkFieldName(name, isWithin);
@@ -73,8 +105,7 @@ function refuseMalformed(selector: unknown, isWithin = false): void {
 }
 
 function checkFieldName(field: string, isWithin: boolean): void {
-  if (field === "" && !isWithin)
-    throw new ProtocolError(400, "invalid_selector", "A field has an empty name");
+  if (field === "" && !isWithin) throw missingField();
   if (!fieldPath(field).includes("")) return;
   throw new ProtocolError(400, "invalid_field_name", `Invalid field name: ${field}`);
 }
@@ -102,7 +133,7 @@ export function selectorWeight(selector: Selector): number {
 const COMBINATIONS = ["$and", "$or", "$nor"];
 
 function compile(condition: unknown): Matcher {
-  if (!isSelectorObject(condition)) throw badRequest("Selector must be a JSON object");
+  if (!isJsonObject(condition)) throw badRequest("Selector must be a JSON object");
   const [name, argument] = Object.entries(condition)[0] ?? [];
   if (name === undefined) return () => true;
   if (COMBINATIONS.includes(name)) return combination(name, argument);
@@ -110,7 +141,7 @@ function compile(condition: unknown): Matcher {
     const inner = compile(argument);
     return (value) => !inner(value);
   }
-  const operators = isSelectorObject(argument) ? argument : { $eq: argument };
+  const operators = isJsonObject(argument) ? argument : { $eq: argument };
   const [operator, operand] = Object.entries(operators)[0] ?? ["$eq", {}];
   return fieldMatcher(name, operator, operand);
 }
@@ -132,7 +163,7 @@ function fieldMatcher(field: string, operator: string, operand: unknown): Matche
     if (typeof operand !== "boolean") throw badArgument(operator, operand);
     return (document) => (valueAt(document, path) !== undefined) === operand;
   }
-  if (operator === "$not" && isSelectorObject(operand) && typeof operand.$exists === "boolean") {
+  if (operator === "$not" && isJsonObject(operand) && typeof operand.$exists === "boolean") {
     return fieldMatcher(field, "$exists", !operand.$exists);
   }
   const matches = operatorMatcher(operator, operand, field === "_id" ? compareIds : compareJson);
@@ -152,13 +183,11 @@ export function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document;
   for (const segment of path) {
     if (Array.isArray(value)) value = /^\d+$/.test(segment) ? value[Number(segment)] : undefined;
-    else if (isSelectorObject(value) && Object.hasOwn(value, segment)) value = value[segment];
+    else if (isJsonObject(value) && Object.hasOwn(value, segment)) value = value[segment];
     else return undefined;
   }
   return value;
 }
-
-type Compare = (left: unknown, right: unknown) => number;
 
 function operatorMatcher(operator: string, operand: unknown, compare: Compare): Matcher {
   switch (operator) {
@@ -177,7 +206,7 @@ function operatorMatcher(operator: string, operand: unknown, compare: Compare): 
     case "$not":
       return negated(operand, compare);
     default:
-      return listMatcher(operator, operand) ?? textMatcher(operator, operand);
+      return listMatcher(operator, operand, compare) ?? textMatcher(operator, operand);
   }
 }
 
@@ -188,7 +217,7 @@ function negated(operand: unknown, compare: Compare): Matcher {
 }
 
 /** The operators that look into arrays. */
-function listMatcher(operator: string, operand: unknown): Matcher | undefined {
+function listMatcher(operator: string, operand: unknown, compare: Compare): Matcher | undefined {
   if (operator === "$elemMatch" || operator === "$allMatch") {
     const matches = compile(operand);
     const all = operator === "$allMatch";
@@ -198,11 +227,12 @@ function listMatcher(operator: string, operand: unknown): Matcher | undefined {
   }
   if (operator === "$keyMapMatch") {
     const matches = compile(operand);
-    return (value) => isSelectorObject(value) && Object.keys(value).some(matches);
+    return (value) => isJsonObject(value) && Object.keys(value).some(matches);
   }
   if (operator === "$size") {
-    if (!Number.isInteger(operand) || Number(operand) < 0) throw badArgument(operator, operand);
-    return (value) => Array.isArray(value) && value.length === operand;
+    const size = integerValue(operand);
+    if (size === undefined || size < 0n) throw badArgument(operator, operand);
+    return (value) => Array.isArray(value) && BigInt(value.length) === size;
   }
   if (operator !== "$in" && operator !== "$nin" && operator !== "$all") return undefined;
   if (!Array.isArray(operand)) throw badArgument(operator, operand);
@@ -210,25 +240,45 @@ function listMatcher(operator: string, operand: unknown): Matcher | undefined {
     return (value) =>
       Array.isArray(value) &&
       operand.length > 0 &&
-      (operand.every((wanted) => value.some((item) => compareJson(item, wanted) === 0)) ||
-        (operand.length === 1 && compareJson(value, operand[0]) === 0));
+      (operand.every((wanted) => value.some((item) => isSameTerm(item, wanted))) ||
+        (operand.length === 1 && isEqualTerm(value, operand[0])));
   }
-  const isListed = listedIn(operand);
+  const isListed = listedIn(operand, compare);
   const matches = (value: unknown): boolean =>
     Array.isArray(value) ? value.some(isListed) : isListed(value);
   return operator === "$in" ? matches : (value) => !matches(value);
 }
 
-/** Whether a value is one of the list's. Scalars are looked up: lists of thousands of ids are usual. */
-function listedIn(list: readonly unknown[]): Matcher {
-  const scalars = new Set(list.filter(isScalar));
+/** Whether a value equals one of the list. Scalars are looked up, since lists of thousands of ids are common. */
+function listedIn(list: readonly unknown[], compare: Compare): Matcher {
+  const lookupValue = (value: unknown): unknown => numberValue(value) ?? value;
+  const scalars = new Set(list.filter(isScalar).map(lookupValue));
   const others = list.filter((item) => !isScalar(item));
-  return (value) =>
-    isScalar(value) ? scalars.has(value) : others.some((other) => compareJson(value, other) === 0);
+  const texts = list.filter((item) => typeof item === "string");
+  const isText = compare === compareJson ? textLookup(texts) : (text: string) => scalars.has(text);
+  return (value) => {
+    if (typeof value === "string") return isText(value);
+    if (isScalar(value)) return scalars.has(lookupValue(value));
+    return others.some((other) => compare(value, other) === 0);
+  };
 }
 
-function isScalar(value: unknown): boolean {
-  return typeof value !== "object" || value === null;
+/** Whether a text is equal to one of these by the collation. */
+function textLookup(texts: readonly string[]): (text: string) => boolean {
+  const exact = new Set(texts);
+  const sorted = texts.toSorted(compareTexts);
+  return (text) => {
+    if (exact.has(text)) return true;
+    let [low, high] = [0, sorted.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const order = compareTexts(sorted[middle] as string, text);
+      if (order === 0) return true;
+      if (order < 0) low = middle + 1;
+      else high = middle;
+    }
+    return false;
+  };
 }
 
 /** Operators that are known, and come here with an operand that is none of theirs. */
@@ -252,11 +302,12 @@ function textMatcher(operator: string, operand: unknown): Matcher {
   }
   if (operator === "$mod" && Array.isArray(operand)) {
     const [divisor, remainder] = operand;
-    if (!Number.isInteger(divisor) || divisor === 0 || !Number.isInteger(remainder)) {
-      throw badArgument(operator, operand);
-    }
-    return (value) =>
-      typeof value === "number" && Number.isInteger(value) && value % divisor === remainder;
+    const [by, rest] = [integerValue(divisor), integerValue(remainder)];
+    if (!by || rest === undefined) throw badArgument(operator, operand);
+    return (value) => {
+      const integer = integerValue(value);
+      return integer !== undefined && integer % by === rest;
+    };
   }
   if (MISUSED.has(operator)) throw badArgument(operator, operand);
   throw new ProtocolError(400, "invalid_operator", `Invalid operator: ${operator}`);
@@ -272,53 +323,6 @@ function compileExpression(text: string): (value: string) => boolean {
 }
 
 function badArgument(operator: string, operand: unknown, why?: string): Error {
-  const reason = `Bad argument for operator ${operator}: ${JSON.stringify(operand)}`;
+  const reason = `Bad argument for operator ${operator}: ${printJson(operand)}`;
   return new ProtocolError(400, "bad_arg", why === undefined ? reason : `${reason}: ${why}`);
-}
-
-function typeName(value: unknown): string {
-  if (value === null) return "null";
-  return Array.isArray(value) ? "array" : typeof value;
-}
-
-/** Erlang's order of terms, as far as an id may be held against one. */
-const TERM_ORDER = ["number", "null", "boolean", "object", "array", "string"];
-
-/** Ids are compared as Erlang compares terms: by their bytes, and above all that is no text (`mango_json:cmp_raw`). */
-function compareIds(left: unknown, right: unknown): number {
-  const leftType = typeName(left);
-  const byType = TERM_ORDER.indexOf(leftType) - TERM_ORDER.indexOf(typeName(right));
-  if (byType !== 0 || leftType !== "string") return byType || compareJson(left, right);
-  return compareBytes(utf8Encode(left as string), utf8Encode(right as string));
-}
-
-const TYPE_ORDER = ["null", "boolean", "number", "string", "array", "object"];
-const collator = new Intl.Collator("und");
-
-/** CouchDB's view order of JSON values; 0 only for values that are the same. */
-export function compareJson(left: unknown, right: unknown): number {
-  const leftType = typeName(left);
-  const byType = TYPE_ORDER.indexOf(leftType) - TYPE_ORDER.indexOf(typeName(right));
-  if (byType !== 0 || leftType === "null") return byType;
-  if (leftType === "boolean" || leftType === "number") return Number(left) - Number(right);
-  if (leftType === "string") return compareText(left as string, right as string);
-  if (leftType === "array") return compareLists(left as unknown[], right as unknown[]);
-  const [leftItems, rightItems] = [left, right].map((value) => Object.entries(value as Selector));
-  return compareLists(leftItems as unknown[], rightItems as unknown[]);
-}
-
-function compareText(left: string, right: string): number {
-  const order = collator.compare(left, right);
-  // A few distinct texts collate alike; they are still not equal.
-  if (order !== 0 || left === right) return order;
-  return left < right ? -1 : 1;
-}
-
-function compareLists(left: readonly unknown[], right: readonly unknown[]): number {
-  for (const [index, item] of left.entries()) {
-    if (index >= right.length) return 1;
-    const order = compareJson(item, right[index]);
-    if (order !== 0) return order;
-  }
-  return left.length - right.length;
 }

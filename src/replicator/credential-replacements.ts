@@ -4,7 +4,14 @@
  * after a failure is due at once, and one that is paused stays so. The document of a job gets the credentials in a new revision, and a
  * rule gets them, too, so that its next jobs have them.
  */
-import { type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
+import {
+  type JsonText,
+  joinObject,
+  parseJson,
+  printJson,
+  type Runtime,
+  splitObject,
+} from "../base/index.ts";
 import type { Authority, DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
@@ -272,7 +279,7 @@ function bodyWithAuth(body: JsonText, sides: readonly Side[], auth: Members): Js
   const members = splitObject(body).map((member) => {
     if (!sides.some((side) => side === member.name)) return member;
     const { name, value } = member;
-    return { name, value: JSON.stringify(endpointWithAuth(JSON.parse(value), auth)) };
+    return { name, value: printJson(endpointWithAuth(parseJson(value), auth)) };
   });
   return joinObject(members);
 }

@@ -49,7 +49,7 @@ export type {
   StreamedDocument,
   WriteFailure,
 } from "./endpoints/endpoint.ts";
-export { EndpointError, TextDocument } from "./endpoints/endpoint.ts";
+export { EndpointError, parseSequence, TextDocument } from "./endpoints/endpoint.ts";
 export type { EndpointsParts, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
@@ -121,7 +121,11 @@ export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
 export { adminOnlyRefusal } from "./request/admin-only.ts";
-export { ReplicationInvalidError } from "./request/parse-fields.ts";
+export {
+  ReplicationInvalidError,
+  replicationMembers,
+  withExactMembers,
+} from "./request/parse-fields.ts";
 export { parseReplication } from "./request/parse-replication.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";
 export type { ReplicationIdContext } from "./request/replication-id.ts";

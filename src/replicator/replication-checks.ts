@@ -31,8 +31,11 @@ import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { parseEndpoint, type Side } from "./request/parse-endpoint.ts";
-import type { Members } from "./request/parse-fields.ts";
-import { ReplicationInvalidError } from "./request/parse-fields.ts";
+import {
+  type Members,
+  ReplicationInvalidError,
+  replicationMembers,
+} from "./request/parse-fields.ts";
 import { parseReplication, replicationFaults } from "./request/parse-replication.ts";
 import type { EndpointAddress, Replication } from "./request/replication.ts";
 import { type ReplicationIdContext, replicationId } from "./request/replication-id.ts";
@@ -190,7 +193,7 @@ export class ReplicationChecks {
           databaseUuid: database.uuid,
           refusal,
           isNameTaken,
-          members: mayAsk ? (JSON.parse(unmasked.body.text) as Members) : undefined,
+          members: mayAsk ? replicationMembers(unmasked.body.text) : undefined,
         };
         throw new DryRunOver();
       });

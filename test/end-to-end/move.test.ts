@@ -152,6 +152,29 @@ test("a document that both sides changed is named, and neither is overwritten", 
   await old.call("DELETE", replicator);
 });
 
+test("documents keep every number and the order of their members, there and back", async () => {
+  const database = "/b%2F_replicator";
+  const members = '"n":369553424691494913,"f":[1.0,1e3,-0.0],"o":{"1":1,"0":2}';
+  const selector = '"selector":{"n":{"$gt":9007199254740993}}';
+  const ends = `"source":"${old.url}/films","target":"${old.url}/exact","continuous":true`;
+  await old.call("PUT", database);
+  const made = await old.call("PUT", `${database}/exact`, `{${ends},${selector},${members}}`);
+  expect(made.status).toBe(201);
+  const textAt = async ({ url }: TandemProcess) => (await fetch(`${url}${database}/exact`)).text();
+  const where = ["--database", "b/_replicator"];
+  expect((await move("take", ...where)).output).toContain("1 taken, paused");
+  const taken = await textAt(node);
+  expect(taken).toContain(members);
+  expect(taken).toContain(selector);
+  expect((await move("stop", ...where)).output).toContain("1 stopped");
+  expect((await move("back", ...where)).output).toContain("1 moved back");
+  const back = await textAt(old);
+  expect(back).toContain(members);
+  expect(back).toContain(selector);
+  await node.call("DELETE", database);
+  await old.call("DELETE", database);
+});
+
 test("the uuid of the old server is taken where no job runs, and jobs are refused without it", async () => {
   const directory = processes.directory();
   const open = () => processes.open({ directory, ini: "[replicator]\n" });

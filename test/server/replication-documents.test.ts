@@ -227,3 +227,14 @@ describe("a masked secret", () => {
     expect(refused.json.reason).toContain("`source` is masked");
   });
 });
+
+test("a selector whose operator has no field is refused as in a query", async () => {
+  const reason = "One or more conditions is missing a field name.";
+  const body = { source: "http://127.0.0.1:1/a", target: "http://127.0.0.1:1/b" };
+  for (const selector of [{ $gt: 5 }, { $in: [1] }]) {
+    const document = await ask("PUT", `/_replicator/${id}`, ROOT, { ...body, selector });
+    expect(document).toEqual({ status: 403, json: { error: "forbidden", reason } });
+    const transient = await ask("POST", "/_replicate", ROOT, { ...body, selector });
+    expect(transient).toEqual({ status: 400, json: { error: "invalid_selector", reason } });
+  }
+});

@@ -1,5 +1,5 @@
 /** The query of a changes feed. */
-import { parseInTurns, type Turns } from "../../base/index.ts";
+import { isJsonObject, parseInTurns, parseJson, type Turns } from "../../base/index.ts";
 import { LOOKED_UP_MAX } from "../../databases/index.ts";
 import {
   DocumentSelector,
@@ -85,7 +85,9 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
   const members = await bodyMembers(call);
   const member = async (key: string): Promise<unknown> => {
     const text = members.get(key);
-    return text === undefined ? jsonParameter(call, key) : parseInTurns(text, call.turns);
+    return text === undefined
+      ? jsonParameter(call, key)
+      : parseInTurns(text, call.turns, parseJson);
   };
   if (name === undefined || name === "") return { kind: "all" };
   if (name === "_doc_ids") return byIds(await member("doc_ids"), call.turns);
@@ -175,11 +177,11 @@ async function byIds(value: unknown, turns: Turns): Promise<ChangesFilter> {
 }
 
 function bySelector(value: unknown, fields: unknown): ChangesFilter {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  if (!isJsonObject(value)) {
     throw badRequest("Selector error: expected a JSON object");
   }
   try {
-    const selector = new DocumentSelector({ ...value });
+    const selector = new DocumentSelector(value);
     return { kind: "selector", selector, fields: fieldPaths(fields) };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;

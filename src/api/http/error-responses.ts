@@ -126,7 +126,9 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   }
   const row = ERROR_RESPONSES[errorCode(error) ?? ""];
   if (row === undefined || !(error instanceof OperationalError)) return UNEXPECTED;
-  return { status: row.status, error: row.error, reason: row.reason ?? reasonOf(error) };
+  // A replication may be wrong in a way that CouchDB has a word for.
+  const word = "error" in error && typeof error.error === "string" ? error.error : row.error;
+  return { status: row.status, error: word, reason: row.reason ?? reasonOf(error) };
 }
 
 /** Whether the error says that what was sent is wrong, and would be wrong again. */

@@ -1,4 +1,5 @@
 /** Query parameters, and CouchDB's sentences for bad ones. */
+import { parseJson } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
 
@@ -30,12 +31,12 @@ export function integerParameter(call: Call, name: string): number | undefined {
   return Math.min(value, Number.MAX_SAFE_INTEGER);
 }
 
-/** A value that is written as JSON; undefined when absent. */
+/** A value of `parseJson`; undefined when absent. */
 export function jsonParameter(call: Call, name: string): unknown {
   const text = call.request.query.get(name);
   if (text === undefined) return undefined;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     throw new ProtocolError(400, "bad_request", `${name} must be valid JSON`);
   }

@@ -6,6 +6,7 @@ import {
   outlineJson,
   outlineJsonInTurns,
   parseInTurns,
+  parseJson,
   Utf8Writer,
   utf8Decode,
 } from "../../base/index.ts";
@@ -140,12 +141,18 @@ export async function readMembers(
   return parsedMembers(call, await readJsonMembers(call, byteCountMax));
 }
 
+/** The same, with every number in its form. */
+export async function readExactMembers(call: Call): Promise<ReadonlyMap<string, unknown>> {
+  return parsedMembers(call, await readJsonMembers(call), parseJson);
+}
+
 export async function parsedMembers(
   { turns }: Call,
   texts: ReadonlyMap<string, JsonText>,
+  parse: (text: JsonText) => unknown = JSON.parse,
 ): Promise<ReadonlyMap<string, unknown>> {
   const members = new Map<string, unknown>();
-  for (const [name, text] of texts) members.set(name, await parseInTurns(text, turns));
+  for (const [name, text] of texts) members.set(name, await parseInTurns(text, turns, parse));
   return members;
 }
 

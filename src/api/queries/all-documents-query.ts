@@ -1,5 +1,12 @@
 /** The query of `_all_docs`, from the URL and from the body of a POST; the URL wins. */
-import { compareBytes, type JsonText, parseInTurns, utf8Encode } from "../../base/index.ts";
+import {
+  compareBytes,
+  type JsonText,
+  parseInTurns,
+  parseJson,
+  printJson,
+  utf8Encode,
+} from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
@@ -37,7 +44,7 @@ export async function oneOfSeveral(
   body: JsonText,
   scope: IdRange,
 ): Promise<AllDocumentsQuery> {
-  const members = (await parseInTurns(body, call.turns)) as Members;
+  const members = (await parseInTurns(body, call.turns, parseJson)) as Members;
   const query = new Map([...call.request.query].filter(([name]) => !Object.hasOwn(members, name)));
   return parseQuery(query, members, scope);
 }
@@ -48,7 +55,7 @@ export async function allDocumentsQuery(
   body: JsonText,
   scope: IdRange,
 ): Promise<AllDocumentsQuery> {
-  const members = (await parseInTurns(body, call.turns)) as Members;
+  const members = (await parseInTurns(body, call.turns, parseJson)) as Members;
   return parseQuery(call.request.query, members, scope);
 }
 
@@ -64,7 +71,7 @@ function parseQuery(
     const text = query.get(name);
     if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;
     try {
-      return JSON.parse(text);
+      return parseJson(text);
     } catch {
       throw queryError("invalid UTF-8 JSON");
     }
@@ -120,7 +127,7 @@ function parseQuery(
 
 /** CouchDB takes one key in a list for `key`. */
 function isOnly(key: unknown, keys: readonly unknown[]): boolean {
-  return keys.length === 1 && JSON.stringify(key) === JSON.stringify(keys[0]);
+  return keys.length === 1 && printJson(key) === printJson(keys[0]);
 }
 
 interface AskedRange {
@@ -183,7 +190,7 @@ function parseCount(name: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const number = typeof value === "string" && /^[+-]?[0-9]+$/.test(value) ? Number(value) : value;
   if (typeof number !== "number" || !Number.isInteger(number)) {
-    throw queryError(`Invalid value for integer: ${JSON.stringify(value)}`);
+    throw queryError(`Invalid value for integer: ${printJson(value)}`);
   }
   if (number >= 0) return Math.min(number, Number.MAX_SAFE_INTEGER);
   throw queryError(`\`${name}\` must be a non-negative integer, not ${number}`);

@@ -1,5 +1,5 @@
 /** The body of `_find` and `_explain` (`mango_opts`, `mango_sort`, `mango_fields`), and CouchDB's sentences for bad ones. */
-import { hexDecode, hexEncode } from "../../base/index.ts";
+import { hexDecode, hexEncode, isJsonObject, objectOf, printJson } from "../../base/index.ts";
 import { DocumentSelector } from "../../documents/index.ts";
 import {
   badRequest,
@@ -12,7 +12,7 @@ import {
   selectorIdBounds,
 } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import { readMembers } from "../http/request-body.ts";
+import { readExactMembers } from "../http/request-body.ts";
 
 /** CouchDB's `[mango] default_limit`. */
 const LIMIT_DEFAULT = 25;
@@ -77,7 +77,7 @@ const KNOWN_KEYS = [
 
 /** Throws a ProtocolError that names what is wrong. */
 export async function findQuery(call: Call): Promise<FindQuery> {
-  const members = await readMembers(call);
+  const members = await readExactMembers(call);
   if (!members.has("selector")) {
     throw invalid("missing_required_key", "Missing required key: selector");
   }
@@ -87,7 +87,7 @@ export async function findQuery(call: Call): Promise<FindQuery> {
   const limit = count(members.get("limit"), LIMIT_DEFAULT);
   const skip = count(members.get("skip"), 0);
   const sortFields = readSort(members.get("sort"));
-  const sort = Object.fromEntries(sortFields);
+  const sort = objectOf(sortFields) as FindQuery["sort"];
   const fields = readFields(members.get("fields"));
   if ((members.get("partition") ?? "") !== "") {
     throw invalid("query_parse_error", "`partition` parameter is not supported on this db");
@@ -153,16 +153,16 @@ function readBookmark(value: unknown): Bookmark | undefined {
 
 /** Of none that this server gave, or of one that does not fit the query. */
 export function invalidBookmark(value: unknown): ProtocolError {
-  return invalid("invalid_bookmark", `Invalid bookmark value: ${JSON.stringify(value)}`);
+  return invalid("invalid_bookmark", `Invalid bookmark value: ${printJson(value)}`);
 }
 
 export function readSelector(value: unknown): Pick<FindQuery, "selector" | "documentSelector"> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    const reason = `Selector must be a JSON object, not: ${JSON.stringify(value)}`;
+  if (!isJsonObject(value)) {
+    const reason = `Selector must be a JSON object, not: ${printJson(value)}`;
     throw invalid("invalid_selector_json", reason);
   }
-  const documentSelector = new DocumentSelector({ ...value });
-  return { selector: normalizeSelector({ ...value }), documentSelector };
+  const documentSelector = new DocumentSelector(value);
+  return { selector: normalizeSelector(value), documentSelector };
 }
 
 /** `{"$and": []}` and its like: no document passes here, while every change passes such a filter; both as CouchDB has it. */
@@ -173,7 +173,7 @@ function isEmptyCombination(selector: unknown): boolean {
 
 export function readSort(value: unknown = []): [string, "asc" | "desc"][] {
   if (!Array.isArray(value)) {
-    const reason = `Sort must be an array of sort specs, not: ${JSON.stringify(value)}`;
+    const reason = `Sort must be an array of sort specs, not: ${printJson(value)}`;
     throw invalid("invalid_sort_json", reason);
   }
   const pairs = value.map(sortField);
@@ -186,22 +186,22 @@ export function readSort(value: unknown = []): [string, "asc" | "desc"][] {
 
 function sortField(value: unknown): [string, "asc" | "desc"] {
   if (typeof value === "string" && value !== "") return [value, "asc"];
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+  if (isJsonObject(value)) {
     const [[name, direction] = [], ...others] = Object.entries(value);
     const isDirection = direction === "asc" || direction === "desc";
     if (name !== undefined && isDirection && others.length === 0) return [name, direction];
   }
-  throw invalid("invalid_sort_field", `Invalid sort field: ${JSON.stringify(value)}`);
+  throw invalid("invalid_sort_field", `Invalid sort field: ${printJson(value)}`);
 }
 
 function readFields(value: unknown = []): readonly string[] {
   if (!Array.isArray(value)) {
-    const reason = `Fields must be an array of strings, not: ${JSON.stringify(value)}`;
+    const reason = `Fields must be an array of strings, not: ${printJson(value)}`;
     throw invalid("invalid_fields", reason);
   }
   const wrong = value.find((field) => typeof field !== "string");
   if (wrong === undefined) return value;
-  throw invalid("invalid_field", `Invalid JSON for field spec: ${JSON.stringify(wrong)}`);
+  throw invalid("invalid_field", `Invalid JSON for field spec: ${printJson(wrong)}`);
 }
 
 export function indexName(value: unknown): readonly string[] {
@@ -209,33 +209,33 @@ export function indexName(value: unknown): readonly string[] {
   const parts = typeof value === "string" ? value.replace(/^_design\//, "").split("/") : value;
   const isName = Array.isArray(parts) && parts.every((part) => typeof part === "string");
   if (isName && parts.length <= 2) return parts;
-  throw invalid("invalid_index_name", `Invalid index name: ${JSON.stringify(value)}`);
+  throw invalid("invalid_index_name", `Invalid index name: ${printJson(value)}`);
 }
 
 function count(value: unknown, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === "number" && Number.isInteger(value) && value >= 0) return value;
-  const reason = `${JSON.stringify(value)} is not an integer greater than or equal to zero`;
+  const reason = `${printJson(value)} is not an integer greater than or equal to zero`;
   throw invalid("invalid_non_neg_integer", reason);
 }
 
 export function positive(value: unknown, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === "number" && Number.isInteger(value) && value > 0) return value;
-  const reason = `${JSON.stringify(value)} is not an integer greater than zero`;
+  const reason = `${printJson(value)} is not an integer greater than zero`;
   throw invalid("invalid_pos_integer", reason);
 }
 
 function flag(value: unknown, fallback: boolean): boolean {
   if (value === undefined) return fallback;
   if (typeof value === "boolean") return value;
-  throw invalid("invalid_boolean", `Invalid boolean value: ${JSON.stringify(value)}`);
+  throw invalid("invalid_boolean", `Invalid boolean value: ${printJson(value)}`);
 }
 
 function stale(value: unknown): "ok" | false {
   if (value === "ok") return "ok";
   if (value === undefined || value === false || value === "false") return false;
-  throw badRequest(`Invalid value for stale: ${JSON.stringify(value)}`);
+  throw badRequest(`Invalid value for stale: ${printJson(value)}`);
 }
 
 export function invalid(error: string, reason: string): ProtocolError {

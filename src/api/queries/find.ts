@@ -2,7 +2,7 @@
  * Mango queries (`mango_httpd`): `_find` reads the documents that an index names, or all of them in the order of their ids, and tests each
  * against the selector. Where the entries of the index tell all that is asked, documents are not read.
  */
-import type { JsonText } from "../../base/index.ts";
+import { type JsonText, printJson } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
@@ -20,7 +20,7 @@ import {
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
-import { inPieces, json, oneLineWithin, type Piece, streamedJson } from "../http/responses.ts";
+import { inPieces, jsonText, oneLineWithin, type Piece, streamedJson } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { explanation } from "./explanation.ts";
 import {
@@ -343,5 +343,5 @@ async function explain(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const plan = await planOf(parts, call, query);
   if (plan.kind === "none-usable" && !query.allowFallback) throw indexRefusal(query);
   const name = await readDatabase(parts, call, async (_, database) => database.name);
-  return json(200, explanation(name, query, plan));
+  return jsonText(200, printJson(explanation(name, query, plan)));
 }

@@ -1,5 +1,12 @@
 /** `_index` (`mango_httpd`, `mango_idx`): lists, makes and removes indexes. They are views of design documents in the language `query`. */
-import { Utf8Text, utf8Encode } from "../../base/index.ts";
+import {
+  isJsonObject,
+  objectOf,
+  parseJson,
+  printJson,
+  Utf8Text,
+  utf8Encode,
+} from "../../base/index.ts";
 import type { Document } from "../../databases/index.ts";
 import { faultOf, INDEXES_MAX } from "../../indexes/index.ts";
 import {
@@ -7,7 +14,6 @@ import {
   badRequest,
   binary,
   encodeTerm,
-  isSelectorObject,
   jsonTerm,
   list,
   ProtocolError,
@@ -19,8 +25,8 @@ import { writeOne } from "../documents/document-writes.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
-import { readMembers } from "../http/request-body.ts";
-import { json } from "../http/responses.ts";
+import { readExactMembers } from "../http/request-body.ts";
+import { json, jsonText } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
@@ -48,7 +54,7 @@ async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   // CouchDB: a 500.
   if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
   const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
-  return json(200, { total_rows: indexes.length, indexes: shown.map(indexView) });
+  return jsonText(200, printJson({ total_rows: indexes.length, indexes: shown.map(indexView) }));
 }
 
 /** An index that is asked for. */
@@ -73,15 +79,13 @@ async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     ];
     const body = design === undefined ? { language: "query" } : bodyOf(design);
     if (body.language !== "query") {
-      const language = JSON.stringify(body.language);
+      const language = printJson(body.language);
       const reason = `Existing design doc has an invalid language: ${language}`;
       throw invalid("invalid_ddoc_lang", reason);
     }
-    const views: { readonly [name: string]: unknown } = isSelectorObject(body.views)
-      ? body.views
-      : {};
+    const views: { readonly [name: string]: unknown } = isJsonObject(body.views) ? body.views : {};
     const existing = Object.hasOwn(views, wanted.name) ? views[wanted.name] : undefined;
-    if (JSON.stringify(existing) === JSON.stringify(wanted.view)) return answer("exists");
+    if (printJson(existing) === printJson(wanted.view)) return answer("exists");
     // The index of all documents is one of them.
     if (existing === undefined && indexes.length > INDEXES_MAX) {
       throw invalid("invalid_index", `A database has at most ${INDEXES_MAX} indexes`);
@@ -97,19 +101,19 @@ async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 async function newIndex(parts: DatabaseParts, call: Call): Promise<NewIndex> {
-  const members = await readMembers(call);
+  const members = await readExactMembers(call);
   const definition = members.get("index");
   if (!members.has("index")) throw invalid("missing_required_key", "Missing required key: index");
   const type = members.get("type") ?? "json";
   if (typeof type !== "string") {
-    throw invalid("invalid_string", `Invalid string: ${JSON.stringify(type)}`);
+    throw invalid("invalid_string", `Invalid string: ${printJson(type)}`);
   }
   const name = givenName(members.get("name"));
   const ddoc = givenName(members.get("ddoc"));
   const w = positive(members.get("w"), 2);
   const partitioned = members.get("partitioned") ?? "db_default";
   if (typeof partitioned !== "boolean" && partitioned !== "db_default") {
-    const reason = `Invalid value for partitioned: ${JSON.stringify(partitioned)}`;
+    const reason = `Invalid value for partitioned: ${printJson(partitioned)}`;
     throw invalid("invalid_partitioned_value", reason);
   }
   const unknown = [...members.keys()].find((key) => !KNOWN_KEYS.includes(key));
@@ -144,12 +148,12 @@ function givenName(value: unknown): string | undefined {
     throw invalid("invalid_empty_string", "Index name or ddoc cannot be empty string");
   }
   if (typeof value === "string") return value;
-  throw invalid("invalid_string", `Invalid string: ${JSON.stringify(value)}`);
+  throw invalid("invalid_string", `Invalid string: ${printJson(value)}`);
 }
 
 function viewOfDefinition(definition: unknown, design: string, name: string): NewIndex["view"] {
-  if (!isSelectorObject(definition)) {
-    const reason = `JSON indexes must be an object, not: ${JSON.stringify(definition)}`;
+  if (!isJsonObject(definition)) {
+    const reason = `JSON indexes must be an object, not: ${printJson(definition)}`;
     throw invalid("invalid_index", reason);
   }
   const { fields, partial_filter_selector: filter, ...others } = definition;
@@ -168,7 +172,7 @@ function viewOfDefinition(definition: unknown, design: string, name: string): Ne
   });
   if (fault !== undefined) throw invalid("invalid_index", fault);
   return {
-    map: { fields: Object.fromEntries(sort), partial_filter_selector: partialFilter },
+    map: { fields: objectOf(sort), partial_filter_selector: partialFilter },
     reduce: "_count",
     options: { def: definition },
   };
@@ -185,11 +189,11 @@ async function removeOne(parts: DatabaseParts, call: Call): Promise<ApiResponse>
 }
 
 async function removeMany(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const members = await readMembers(call);
+  const members = await readExactMembers(call);
   const ids = members.get("docids");
   if (ids === undefined) throw invalid("missing_required_key", "Missing required key: docids");
   if (!Array.isArray(ids)) {
-    const reason = `Bulk Delete requires an array of non-null docids. Docids: ${JSON.stringify(ids)}`;
+    const reason = `Bulk Delete requires an array of non-null docids. Docids: ${printJson(ids)}`;
     throw invalid("invalid_bulk_docs", reason);
   }
   for (const id of ids) indexName(id);
@@ -227,7 +231,7 @@ async function removeViews(
     if (design === undefined) return false;
     const { views, ...others } = bodyOf(design);
     const left = Object.entries(views as object).filter(([each]) => !names.includes(each));
-    const body = left.length === 0 ? others : { ...others, views: Object.fromEntries(left) };
+    const body = left.length === 0 ? others : { ...others, views: objectOf(left) };
     const isLast = Object.keys(body).length === 1;
     try {
       const written = isLast ? {} : body;
@@ -272,19 +276,19 @@ async function writeDesign(
     deleted,
     mode: "interactive",
     parent: before?.revision,
-    body: Utf8Text.encoded(utf8Encode(JSON.stringify(body))),
+    body: Utf8Text.encoded(utf8Encode(printJson(body))),
     attachments: attachments.map(({ name }) => ({ kind: "stub", name })),
   });
 }
 
 function bodyOf(document: Document): Readonly<Record<string, unknown>> {
-  const body: unknown = JSON.parse(document.body.text);
-  return isSelectorObject(body) ? body : {};
+  const body = parseJson(document.body.text);
+  return isJsonObject(body) ? body : {};
 }
 
 /** Also of a name that is none for an assignment. */
 function withMember(object: object, name: string, value: unknown): object {
-  return Object.fromEntries([...Object.entries(object), [name, value]]);
+  return objectOf([...Object.entries(object), [name, value]]);
 }
 
 function isConflict(error: unknown): boolean {

@@ -18,6 +18,7 @@ import {
   type JobMeasure,
   type JobRun,
   jobView,
+  parseSequence,
   type Replicator,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
@@ -178,13 +179,12 @@ function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string 
 
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
-  const memberOf = (name: string): unknown => JSON.parse(members.get(name) ?? "null");
-  const since = memberOf("since");
+  const since = parseSequence(members.get("since") ?? "null");
   if (!isSequence(since)) {
     const given = JSON.stringify(since);
     throw badRequest(`\`since\` must be an update sequence of the source, but is ${given}`);
   }
-  const decider = deciderOf(call, memberOf("why"));
+  const decider = deciderOf(call, JSON.parse(members.get("why") ?? "null"));
   const { jobId } = await findJob(parts, call);
   const { commands } = parts.replicator;
   return answer(await commands.startFrom(jobId, since, decider));

@@ -8,6 +8,7 @@ import {
   type ReplicationFailure,
   type Replicator,
   type Requester,
+  withExactMembers,
   withStoredSecrets,
 } from "../../replicator/index.ts";
 import { securitySubject } from "../access/database-access.ts";
@@ -33,7 +34,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   if (typeof members !== "object" || members === null || Array.isArray(members)) {
     throw badRequest("Request body must be a JSON object");
   }
-  const body = members as Readonly<Record<string, unknown>>;
+  const body = withExactMembers(members as Readonly<Record<string, unknown>>, text);
   const { user, requestId } = call;
   const requester = { ...authorityOf(securitySubject(user)), isAdmin: user.isAdmin, requestId };
   const { cancel = false } = body;

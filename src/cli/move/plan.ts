@@ -1,5 +1,5 @@
 /** The plan of a move: what becomes of each document of CouchDB's, and why. Reads both servers, and changes nothing. */
-import { forEachConcurrent } from "../../base/index.ts";
+import { forEachConcurrent, printJson } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import {
   describeFailure,
@@ -8,6 +8,7 @@ import {
   type Replication,
   ReplicationInvalidError,
   readFilterCode,
+  replicationMembers,
 } from "../../replicator/index.ts";
 import type { Connections } from "../connections.ts";
 import { type IdMatch, matchIds, type Uuids } from "./match-ids.ts";
@@ -105,7 +106,10 @@ async function planOne(
 /** The replication, or why there can be none here. */
 function parse(body: Members): Replication | string {
   try {
-    const replication = parseReplication(body, REPLICATOR_CONFIG_DEFAULT);
+    const replication = parseReplication(
+      replicationMembers(printJson(body)),
+      REPLICATOR_CONFIG_DEFAULT,
+    );
     const local = (["source", "target"] as const).find(
       (side) => replication[side].kind === "local",
     );

@@ -1,10 +1,12 @@
 /** `tandem move verify`: how far the documents that came from CouchDB are, and whether the copies of those that have arrived are whole. */
+import { printJson } from "../../base/index.ts";
 import {
   compareDatabases,
   describeFailure,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
+  replicationMembers,
 } from "../../replicator/index.ts";
 import { counted } from "../counted.ts";
 import { jobPathOf, type Members, type StoredDocument } from "./replicator-server.ts";
@@ -70,7 +72,10 @@ async function compareCopy(
 ): Promise<Finding> {
   const outcome = shownState(job);
   try {
-    const replication = parseReplication(body, REPLICATOR_CONFIG_DEFAULT);
+    const replication = parseReplication(
+      replicationMembers(printJson(body)),
+      REPLICATOR_CONFIG_DEFAULT,
+    );
     if (!isWhole(replication)) {
       return { outcome, reason: "a part of the source, not compared", isProblem: false };
     }

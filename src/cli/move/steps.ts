@@ -8,6 +8,7 @@
  *   back    jobs are paused here, their documents written there again, and deleted here
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { objectOf } from "../../base/index.ts";
 import { AnswerError } from "../server-client.ts";
 import { type PlannedDocument, type PlanParts, planPage, revisionsOf } from "./plan.ts";
 import {
@@ -302,7 +303,7 @@ export function writtenBack(body: Members): Members {
   const kept = Object.entries(body).filter(
     ([name]) => name !== "_rev" && (hasEnded || !name.startsWith("_replication_")),
   );
-  return Object.fromEntries(kept);
+  return objectOf(kept);
 }
 
 /** Asks until it is so; false after a while. */

@@ -1,7 +1,7 @@
 /** A thread in which documents are held against selectors. */
 import { parentPort } from "node:worker_threads";
-import { utf8Decode } from "../../base/index.ts";
-import { compileSelector } from "../../protocol/index.ts";
+import { parseJson, utf8Decode } from "../../base/index.ts";
+import { compileSelector, type Selector } from "../../protocol/index.ts";
 import type { SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { releaseMemory } from "./release-memory.ts";
 import type { Ready } from "./thread-pool.ts";
@@ -18,8 +18,8 @@ port.postMessage({ kind: "ready" } satisfies Ready);
 
 function answerTo(selector: string | undefined, document: string): SelectorAnswer {
   try {
-    if (selector !== undefined) matches = compileSelector(JSON.parse(selector));
-    return { kind: "matched", isMatch: matches(JSON.parse(document)) };
+    if (selector !== undefined) matches = compileSelector(parseJson(selector) as Selector);
+    return { kind: "matched", isMatch: matches(parseJson(document)) };
   } catch (error) {
     return { kind: "failed", reason: `The selector failed: ${(error as Error).message}` };
   }

@@ -4,7 +4,14 @@
  *
  * An endpoint with a masked secret keeps its server, its proxies and its TLS settings, and an `auth` all of its members.
  */
-import { type JsonText, joinObject, splitObject, Utf8Text } from "../../base/index.ts";
+import {
+  type JsonText,
+  joinObject,
+  parseJson,
+  printJson,
+  splitObject,
+  Utf8Text,
+} from "../../base/index.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 import { isObject, type Members } from "../request/parse-fields.ts";
 
@@ -43,8 +50,8 @@ class MaskedSecretError extends Error {
 /** The body with the secrets of the stored one where it has masks. What is not masked stays as it is, byte for byte. */
 export function withStoredSecrets(body: Utf8Text, stored: Utf8Text | undefined): Unmasked {
   if (!body.text.includes(MASK)) return { kind: "whole", body };
-  const given: Members = JSON.parse(body.text);
-  const before: Members = stored === undefined ? {} : JSON.parse(stored.text);
+  const given = parseJson(body.text) as Members;
+  const before: Members = stored === undefined ? {} : (parseJson(stored.text) as Members);
   try {
     return { kind: "whole", body: withMembers(body, changedMembers(given, before)) };
   } catch (error) {
@@ -198,7 +205,7 @@ function storedText(field: string, stored: unknown): string {
 function withMembers(body: Utf8Text, changed: ReadonlyMap<string, unknown>): Utf8Text {
   if (changed.size === 0) return body;
   const members = splitObject(body.text).map(({ name, value }) => {
-    const text: JsonText = changed.has(name) ? JSON.stringify(changed.get(name)) : value;
+    const text: JsonText = changed.has(name) ? printJson(changed.get(name)) : value;
     return { name, value: text };
   });
   return Utf8Text.of(joinObject(members));

@@ -38,7 +38,11 @@ import { replaceJob } from "../jobs/replace-job.ts";
 import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
-import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
+import {
+  type Members,
+  type ReplicationInvalidError,
+  replicationMembers,
+} from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { ReplicationIdContext } from "../request/replication-id.ts";
 import { authorityOfEdit, UNRECORDED, unrecordedAuthority } from "./leaf-authority.ts";
@@ -129,7 +133,7 @@ export class ReplicationHook implements DatabaseHook {
     if (edit.mode === "replicated" || edit.deleted) return { edit: { ...edit, authority } };
     const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
     if (unmasked.kind === "refused") return { rejected: "forbidden", reason: unmasked.reason };
-    const members: Members = JSON.parse(unmasked.body.text);
+    const members = replicationMembers(unmasked.body.text);
     const body = withOwner(unmasked.body, members.owner, context);
     if (documentState(members) !== "failed") {
       const asked = this.#parse(members, authority);
@@ -158,7 +162,7 @@ export class ReplicationHook implements DatabaseHook {
       return;
     }
     const judged = this.#judgedBefore(tx, document, context);
-    const members: Members = judged?.members ?? JSON.parse(document.body.text);
+    const members = judged?.members ?? replicationMembers(document.body.text);
     const stored = storedOutcome(members);
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);

@@ -4,13 +4,18 @@
  *
  * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a job runs again.
  */
-import { type JsonText, OperationalError, type Utf8Writer } from "../../base/index.ts";
+import { type JsonText, keepsForm, OperationalError, type Utf8Writer } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
 import type { WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
 /** A place in the source's changes: opaque, any JSON value. Never ordered, never parsed. 0 is before everything. */
 export type SourceSequence = unknown;
+
+/** The sequence in a JSON text. Numbers that would lose digits stay text, which a query shows in the same way. */
+export function parseSequence(text: JsonText): SourceSequence {
+  return keepsForm(text) ? JSON.parse(text) : text;
+}
 
 /** Whether two are the same place, as far as their JSON says. */
 export function isSameSequence(left: SourceSequence, right: SourceSequence): boolean {

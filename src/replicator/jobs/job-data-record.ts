@@ -8,7 +8,7 @@
 import { assert } from "../../base/index.ts";
 import type { Job, JobData } from "../../jobs/index.ts";
 import { storedOptions } from "../request/parse-options.ts";
-import type { Replication } from "../request/replication.ts";
+import type { Replication, Selection } from "../request/replication.ts";
 import type { ReplicationFailure } from "./failing.ts";
 import { classOfError, type Failing, failingAfter, NO_PLACE } from "./failing.ts";
 import {
@@ -201,8 +201,24 @@ function decodeAsked(
 ): Asked {
   if (replication === undefined) return { replication, refusal };
   const options = storedOptions(replication.options);
-  if (options === replication.options) return { replication, refusal: undefined };
-  return { replication: { ...replication, options }, refusal: undefined };
+  const selection = storedSelection(replication.selection);
+  if (options === replication.options && selection === replication.selection) {
+    return { replication, refusal: undefined };
+  }
+  return { replication: { ...replication, options, selection }, refusal: undefined };
+}
+
+/** Earlier versions stored a selector and the parameters of a filter as values, which their numbers may have lost their form in. */
+function storedSelection(selection: Selection): Selection {
+  const text = (value: unknown): string =>
+    typeof value === "string" ? value : JSON.stringify(value);
+  if (selection.kind === "selector" && typeof selection.selector !== "string") {
+    return { ...selection, selector: text(selection.selector) };
+  }
+  if (selection.kind === "filter" && typeof selection.queryParameters !== "string") {
+    return { ...selection, queryParameters: text(selection.queryParameters) };
+  }
+  return selection;
 }
 
 const NO_EVENTS: readonly JobEvent[] = [];

@@ -1,16 +1,44 @@
 /** Fields of replication documents: their types, and the errors for invalid ones. */
-import { OperationalError } from "../../base/index.ts";
+import {
+  isJsonObject,
+  type JsonText,
+  keepsForm,
+  OperationalError,
+  parseJson,
+  splitObject,
+} from "../../base/index.ts";
 
 export type Members = Readonly<Record<string, unknown>>;
+
+/** Members whose numbers are compared, hashed or sent on: selector, parameters of a filter, first sequence. */
+const EXACT_MEMBERS = ["selector", "query_params", "since_seq"];
+
+/** The members of a document or a body. Numbers keep their form where that matters; the text must be valid JSON. */
+export function replicationMembers(text: JsonText): Members {
+  return withExactMembers(JSON.parse(text), text);
+}
+
+/** The same, of a text that was parsed before. */
+export function withExactMembers(parsed: Members, text: JsonText): Members {
+  if (!isObject(parsed) || keepsForm(text)) return parsed;
+  const exact = splitObject(text).filter(({ name }) => EXACT_MEMBERS.includes(name));
+  return {
+    ...parsed,
+    ...Object.fromEntries(exact.map(({ name, value }) => [name, parseJson(value)])),
+  };
+}
 
 /** A field that is missing or wrong; `reason` names it. */
 export class ReplicationInvalidError extends OperationalError {
   override readonly name = "ReplicationInvalidError";
   readonly reason: string;
+  /** CouchDB's word for it. */
+  readonly error: string;
 
-  constructor(reason: string) {
+  constructor(reason: string, error = "bad_request") {
     super("REPLICATOR_INVALID", "The replication is not valid", { reason });
     this.reason = reason;
+    this.error = error;
   }
 }
 
@@ -31,9 +59,7 @@ export function boolean(members: Members, name: string, otherwise: boolean): boo
   return value;
 }
 
-export function isObject(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+export const isObject: (value: unknown) => value is Members = isJsonObject;
 
 /** A part of a URL without its escapes; as it is, where they are none. */
 export function decode(text: string): string {

@@ -4,6 +4,8 @@
  * The texts of the errors are CouchDB's where it has one that names the field.
  */
 
+import { hasJsonNumber, printJson } from "../../base/index.ts";
+import { checkSelector, ProtocolError } from "../../protocol/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
@@ -25,14 +27,13 @@ const DOCUMENT_IDS_MAX = 10_000;
 
 type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
-/** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
+/** Parses the values of `replicationMembers`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
   members: Members,
   config: ParseConfig = REPLICATOR_CONFIG_DEFAULT,
 ): Replication {
   const parts = partsOf(members, config);
   parts.ignored();
-  const sinceSequence = members.since_seq;
   const weight = parts.weight();
   const omissions = parts.omissions();
   const schedule = parts.schedule();
@@ -44,7 +45,7 @@ export function parseReplication(
     createTargetParameters: parts.createTargetParameters(),
     selection: parts.selection(),
     winningRevisionsOnly: parts.winningRevisionsOnly(),
-    ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
+    ...parseSince(members.since_seq),
     ...(weight === WEIGHT.default ? {} : { weight }),
     ...(omissions === undefined ? {} : { omissions }),
     ...(schedule === undefined ? {} : { schedule }),
@@ -112,10 +113,26 @@ function parseSelection(members: Members): Selection {
   if (given[0] === "doc_ids") return { kind: "doc-ids", ids: parseDocumentIds(members.doc_ids) };
   if (given[0] === "filter") return parseFilter(members.filter, queryParameters);
   if (given[0] !== "selector") return { kind: "all" };
-  if (!isObject(members.selector)) {
+  return parseSelector(members.selector);
+}
+
+function parseSelector(selector: unknown): Selection {
+  if (!isObject(selector)) {
     throw new ReplicationInvalidError("parameter `selector` must be a JSON object");
   }
-  return { kind: "selector", selector: members.selector };
+  try {
+    checkSelector(selector);
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new ReplicationInvalidError(error.reason, error.error);
+  }
+  return { kind: "selector", selector: printJson(selector) };
+}
+
+function parseSince(since: unknown): Pick<Replication, "sinceSequence" | "sinceIsJson"> {
+  if (since === undefined || since === null) return {};
+  if (!hasJsonNumber(since)) return { sinceSequence: since };
+  return { sinceSequence: printJson(since), sinceIsJson: true };
 }
 
 /** CouchDB: no document has an empty id, and one that is asked for moves the replication's id all the same. */
@@ -156,7 +173,7 @@ function parseFilter(name: unknown, queryParameters: Members): Selection {
   if (name === "_view" && !/^[^/]+\/[^/]+$/.test(String(queryParameters.view ?? ""))) {
     throw new ReplicationInvalidError("Invalid `view` parameter.");
   }
-  return { kind: "filter", name, queryParameters };
+  return { kind: "filter", name, queryParameters: printJson(queryParameters) };
 }
 
 function createTargetParameters(value: unknown): Record<string, string> {

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { replicationMembers } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
 import { baseIdOf, replicationId, transientJobId } from "./replication-id.ts";
 
@@ -155,4 +156,40 @@ test("ids of versions 3, 2 and 1 are where CouchDB's own code puts them", () => 
     md5(`836c00000004${charlist("host")}6200001760${sides}6a`),
     md5(`836c00000003${charlist("host")}${sides}6a`),
   ]);
+});
+
+describe("numbers in what a replication selects", () => {
+  const idOf = (member: string): string => {
+    const body = `{"source":"${SNEK.source}","target":"${SNEK.target}",${member}}`;
+    return replicationId(context(UUID), parseReplication(replicationMembers(body))).id;
+  };
+
+  test.each([
+    [
+      "selector",
+      ['{"n":369553424691494913}', '{"n":369553424691494914}', '{"n":369553424691494912}'],
+    ],
+    ["selector", ['{"n":1}', '{"n":1.0}', '{"n":1.5}']],
+    ["selector", ['{"n":0}', '{"n":0.0}', '{"n":-0.0}']],
+    ["since_seq", ["9007199254740992", "9007199254740993", "9007199254740992.0"]],
+    ['filter":"a/b","query_params', ['{"n":1000}', '{"n":1e3}', '{"n":9007199254740993}']],
+  ])("move the id by their exact form: %s %j", (name, values) => {
+    const ids = values.map((value) => idOf(`"${name}":${value}`));
+    expect(new Set(ids).size).toBe(values.length);
+  });
+
+  test("have one id for equal terms", () => {
+    expect(idOf('"selector":{"n":1.0}')).toBe(idOf('"selector":{"n":1.00}'));
+    expect(idOf('"selector":{"n":1e3}')).toBe(idOf('"selector":{"n":1000.0}'));
+    expect(idOf('"selector":{"n":0}')).toBe(idOf('"selector":{"n":-0}'));
+  });
+
+  test("are kept in the order that CouchDB sorts names in", () => {
+    const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
+    expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
+    // {"o":{"$eq":{"10":1,"9":2}}} as a term: "10" is before "9".
+    const body = replicationMembers(`{"source":"a","target":"b",${sorted}}`);
+    const { selection } = parseReplication(body);
+    expect(selection).toEqual({ kind: "selector", selector: '{"o":{"$eq":{"10":1,"9":2}}}' });
+  });
 });

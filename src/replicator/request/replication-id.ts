@@ -5,7 +5,7 @@
  * `+continuous` and `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is
  * never part of an id; a user's name is, as in CouchDB.
  */
-import { append, type Digests, md5HexOf } from "../../base/index.ts";
+import { append, type Digests, md5HexOf, parseJson } from "../../base/index.ts";
 import {
   atom,
   binaries,
@@ -13,9 +13,10 @@ import {
   charlist,
   encodeListPieces,
   encodeOnce,
+  hashedSelector,
   jsonTerm,
   list,
-  normalizeSelector,
+  type Selector,
   type Term,
   tuple,
 } from "../../protocol/index.ts";
@@ -81,7 +82,7 @@ function hashWithSelection(
 ): (...prefix: readonly Term[]) => string {
   const selection = selectionTerms(replication.selection, filterCode);
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
-  if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
+  append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
   // It may have ten thousand ids, and is part of five hashes.
   const encoded = selection.map(encodeOnce);
@@ -120,7 +121,7 @@ export function transientJobId(
     ...selectionTerms(replication.selection, undefined),
   ];
   if (replication.winningRevisionsOnly) terms.push(binary("winning_revs_only"));
-  if (replication.sinceSequence !== undefined) terms.push(jsonTerm(replication.sinceSequence));
+  append(terms, sinceTerms(replication));
   append(terms, omissionTerms(replication));
   return md5HexOf(context.digests, encodeListPieces(terms));
 }
@@ -155,12 +156,19 @@ function suffix({ continuous, createTarget }: Replication): string {
 function selectionTerms(selection: Selection, filterCode: string | undefined): Term[] {
   if (selection.kind === "all") return [];
   if (selection.kind === "doc-ids") return [binaries(selection.ids)];
-  if (selection.kind === "selector") return [jsonTerm(normalizeSelector(selection.selector))];
-  const parameters = jsonTerm(selection.queryParameters);
+  if (selection.kind === "selector") {
+    return [jsonTerm(hashedSelector(parseJson(selection.selector) as Selector))];
+  }
+  const parameters = jsonTerm(parseJson(selection.queryParameters));
   const user = userFilter(selection);
   if (user === undefined) return [binary(selection.name), parameters];
   if (filterCode !== undefined) return [binary(trimmed(filterCode)), parameters];
   return [binary(user.designDocument), binary(user.filterName), parameters];
+}
+
+function sinceTerms({ sinceSequence, sinceIsJson }: Replication): Term[] {
+  if (sinceSequence === undefined) return [];
+  return [jsonTerm(sinceIsJson ? parseJson(String(sinceSequence)) : sinceSequence)];
 }
 
 /** What CouchDB cannot leave out moves no id of a replication that it could run. */

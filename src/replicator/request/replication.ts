@@ -1,7 +1,8 @@
 /**
  * A parsed `_replicator` document or `_replicate` body: what is copied, and how. It is plain JSON, so a job can store
- * it.
+ * it. Parts whose numbers have to keep their form are texts.
  */
+import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
 import type { ReplicationOptions } from "./replication-options.ts";
 
@@ -9,11 +10,12 @@ import type { ReplicationOptions } from "./replication-options.ts";
 export type Selection =
   | { readonly kind: "all" }
   | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
-  | { readonly kind: "selector"; readonly selector: Readonly<Record<string, unknown>> }
+  | { readonly kind: "selector"; readonly selector: JsonText }
   | {
       readonly kind: "filter";
       readonly name: string;
-      readonly queryParameters: Readonly<Record<string, unknown>>;
+      /** An object. */
+      readonly queryParameters: JsonText;
     };
 
 /** A place in an address where a reference stands: `basic.password`, `iam.apiKey`, `tls.password`, or `headers.` and a name. */
@@ -68,6 +70,8 @@ export interface Replication {
   readonly omissions?: Omissions;
   /** Where a first run begins; absent: at the start. */
   readonly sinceSequence?: unknown;
+  /** Whether `sinceSequence` is JSON text: numbers in it would not be stored in their form. */
+  readonly sinceIsJson?: true;
   /** How long the job keeps its slot beside others of its group; absent: `WEIGHT.default`. */
   readonly weight?: number;
   /** When it runs, as `schedule.ts` reads it; absent: at once. */
@@ -77,4 +81,13 @@ export interface Replication {
   /** Whether it is copied also to a target that existed before; absent: no. */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
+}
+
+/** The parameters of a filter as a query has them: strings as they are, anything else as JSON. */
+export function filterParameters({
+  queryParameters,
+}: Selection & { readonly kind: "filter" }): readonly (readonly [name: string, value: string])[] {
+  return outlineJson(queryParameters, { depthMax: 1 })
+    .values()
+    .map(({ name, value }) => [name, value.string ?? value.text]);
 }

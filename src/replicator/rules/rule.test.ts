@@ -112,7 +112,7 @@ test("the replication of a database has the endpoints, the credentials and the o
     continuous: true,
     createTarget: true,
     copiesSecurity: true,
-    selection: { kind: "selector", selector: { _id: { $regex: "^[^_]" } } },
+    selection: { kind: "selector", selector: JSON.stringify({ _id: { $regex: "^[^_]" } }) },
     weight: 300,
     options: { workerProcesses: 2 },
   });

@@ -1,5 +1,5 @@
 /** What a database says of a replication: when it was made, and which log it has. */
-import { allTogether, type JsonText } from "../../base/index.ts";
+import { allTogether, canonicalJson, type JsonText } from "../../base/index.ts";
 import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
 
 /** The text of a log, and where it is. */
@@ -76,12 +76,5 @@ export async function readOlderLog(
 }
 
 function sameJson(left: JsonText, right: JsonText): boolean {
-  return JSON.stringify(sorted(JSON.parse(left))) === JSON.stringify(sorted(JSON.parse(right)));
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
-  return Object.fromEntries(entries.map(([name, item]) => [name, sorted(item)]));
+  return canonicalJson(left) === canonicalJson(right);
 }

@@ -7,7 +7,15 @@
  * commits, and the others begin behind it. Without such a note, or with one for another prefix or database, it begins with
  * the first user: those that exist when it is turned on get their databases, too.
  */
-import { hexEncode, Notifier, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
+import {
+  hexEncode,
+  Notifier,
+  parseJson,
+  printJson,
+  type Runtime,
+  utf8Decode,
+  utf8Encode,
+} from "../../base/index.ts";
 import {
   type Change,
   type Database,
@@ -161,7 +169,7 @@ async function changeSecurity(
   database: Database,
   change: (names: readonly unknown[]) => readonly unknown[],
 ): Promise<void> {
-  const before = JSON.parse(await database.security(tx)) as Members;
+  const before = parseJson(await database.security(tx)) as Members;
   const groups = GROUPS.flatMap((group) => {
     const members = membersOf(before[group]);
     const names = Array.isArray(members.names) ? (members.names as readonly unknown[]) : [];
@@ -170,7 +178,7 @@ async function changeSecurity(
     return isSame ? [] : [[group, { ...members, names: changed }] as const];
   });
   if (groups.length === 0) return;
-  await database.setSecurity(tx, JSON.stringify({ ...before, ...Object.fromEntries(groups) }));
+  await database.setSecurity(tx, printJson({ ...before, ...Object.fromEntries(groups) }));
 }
 
 function membersOf(value: unknown): Members {

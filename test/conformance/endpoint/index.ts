@@ -137,9 +137,21 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     await endpoint.writeDocuments(documents, FOREVER);
     const byId = { ...ALL, selection: { kind: "doc-ids", ids: ["", "b"] } } as const;
     expect((await changesOf(endpoint, byId)).map(({ id }) => id)).toEqual(["b"]);
-    const selector = { n: { $lt: 2 } };
+    const selector = '{"n":{"$lt":2}}';
     const bySelector = { ...ALL, selection: { kind: "selector", selector } } as const;
     expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
+  });
+
+  test("a selector reaches the source with every number and member in its form", async () => {
+    const endpoint = await created();
+    const bodies = ["369553424691494900", "369553424691494913", '{"1":1,"0":1.0}', '{"0":1,"1":1}'];
+    const documents = bodies.map((body, at) => plain(`${at}`, 1, ["a"], `,"n":${body}`));
+    await endpoint.writeDocuments(documents, FOREVER);
+    for (const [at, body] of bodies.entries()) {
+      const selection = { kind: "selector", selector: `{"n":{"$eq":${body}}}` } as const;
+      const changes = await changesOf(endpoint, { ...ALL, selection });
+      expect([body, changes.map(({ id }) => id)]).toEqual([body, [`${at}`]]);
+    }
   });
 
   describe("of rivals and deletions", () => {
@@ -156,7 +168,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       return endpoint;
     };
     const bySelector = (selector: object) =>
-      ({ kind: "selector", selector: { ...selector } }) as const;
+      ({ kind: "selector", selector: JSON.stringify(selector) }) as const;
 
     test.each([
       [

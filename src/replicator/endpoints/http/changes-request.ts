@@ -1,6 +1,7 @@
 /** The requests for a server's changes feed, of one-shot and of continuous jobs. */
 
-import type { Selection } from "../../request/replication.ts";
+import type { JsonText } from "../../../base/index.ts";
+import { filterParameters, type Selection } from "../../request/replication.ts";
 import type { ChangedDocument, ChangesRequest, SourceSequence } from "../endpoint.ts";
 import { type Method, query } from "./requests.ts";
 
@@ -30,22 +31,20 @@ export function askedChanges(
     style: winningRevisionsOnly ? "main_only" : "all_docs",
     since: sequenceText(since),
   };
-  let filter: unknown;
+  let filter: JsonText | undefined;
   if (selection.kind === "doc-ids") {
     parameters.filter = "_doc_ids";
-    filter = { doc_ids: selection.ids };
+    filter = JSON.stringify({ doc_ids: selection.ids });
   } else if (selection.kind === "selector") {
     parameters.filter = "_selector";
-    filter = { selector: selection.selector };
+    filter = `{"selector":${selection.selector}}`;
   } else if (selection.kind === "filter") {
     parameters.filter = selection.name;
-    for (const [name, value] of Object.entries(selection.queryParameters)) {
-      parameters[name] ??= typeof value === "string" ? value : JSON.stringify(value);
-    }
+    for (const [name, value] of filterParameters(selection)) parameters[name] ??= value;
   }
   const path = `_changes${query(parameters)}`;
   if (filter === undefined) return { method: "GET", path };
-  return { method: "POST", path, body: JSON.stringify(filter) };
+  return { method: "POST", path, body: filter };
 }
 
 /** Whether an answer is that of an old server, which cannot filter by ids: it tells of all documents then, and we choose. */

@@ -3,6 +3,7 @@ import type { JsonValue } from "../../../base/index.ts";
 import {
   type ChangedDocument,
   EndpointError,
+  parseSequence,
   SEQUENCE_LENGTH_MAX,
   type SourceSequence,
 } from "../endpoint.ts";
@@ -83,7 +84,8 @@ function sequenceOf(row: JsonValue): SourceSequence {
 /** What a sequence in an answer says; undefined when it is not there. Throws an EndpointError when it is too long. */
 export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   if (isTooLong(value?.length)) throw sequenceTooLong();
-  return value === undefined ? undefined : (value.string ?? JSON.parse(value.text));
+  if (value === undefined) return undefined;
+  return value.string ?? parseSequence(value.text);
 }
 
 /** Whether what stands where an answer says how far it goes is a sequence. */

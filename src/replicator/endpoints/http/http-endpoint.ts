@@ -2,7 +2,7 @@
  * A database on a server that speaks the CouchDB protocol. The requests are those of CouchDB's own replicator
  * (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
  */
-import type { JsonText } from "../../../base/index.ts";
+import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
 import type { MissingRevisions } from "../../../databases/index.ts";
 import type { EndpointSpending } from "../../../http-client/index.ts";
 import {
@@ -309,11 +309,11 @@ export class HttpEndpoint implements Endpoint {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
-    const document = JSON.stringify({
-      _id: `_local/${id}`,
-      ...(parent === undefined ? {} : { _rev: parent }),
-      ...JSON.parse(body),
-    });
+    const document = joinObject([
+      { name: "_id", value: JSON.stringify(`_local/${id}`) },
+      ...(parent === undefined ? [] : [{ name: "_rev", value: JSON.stringify(parent) }]),
+      ...splitObject(body),
+    ]);
     const response = await this.#requests.ask("PUT", path, {
       body: document,
       budget: SHORT_ANSWER,

@@ -2,7 +2,13 @@
  * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers use: multipart/mixed whose parts are documents
  * or multipart/related with the attachments after the document, or a JSON array.
  */
-import { type JsonValue, type ScanOptions, splitObject } from "../../../base/index.ts";
+import {
+  type JsonValue,
+  parseJson,
+  printJson,
+  type ScanOptions,
+  splitObject,
+} from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
 import { type FetchResponse, readBytes } from "../../../http-client/index.ts";
 import {
@@ -161,9 +167,9 @@ function withFollowing(text: string): string {
   const members = splitObject(text).map(({ name, value }) => {
     if (name !== "_attachments") return `${JSON.stringify(name)}:${value}`;
     const attachments = splitObject(value).map((attachment) => {
-      const { stub, ...rest } = JSON.parse(attachment.value) as Record<string, unknown>;
+      const { stub, ...rest } = parseJson(attachment.value) as Record<string, unknown>;
       const followed = stub === true ? { ...rest, follows: true } : rest;
-      return `${JSON.stringify(attachment.name)}:${JSON.stringify(followed)}`;
+      return `${JSON.stringify(attachment.name)}:${printJson(followed)}`;
     });
     return `"_attachments":{${attachments.join(",")}}`;
   });

@@ -1,5 +1,5 @@
 /** The revisions of our own changes that a replication selects. */
-import type { Runtime } from "../../../base/index.ts";
+import { parseJson, type Runtime } from "../../../base/index.ts";
 import type { Change, Database, Document, SecuritySubject } from "../../../databases/index.ts";
 import {
   type DesignFunctions,
@@ -10,7 +10,8 @@ import {
   parseFilterName,
 } from "../../../documents/index.ts";
 import type { ReadTransaction } from "../../../kv/index.ts";
-import type { Selection } from "../../request/replication.ts";
+import type { Selector } from "../../../protocol/index.ts";
+import { filterParameters, type Selection } from "../../request/replication.ts";
 
 /** Changes whose documents are read at once. */
 const READ_COUNT_MAX = 100;
@@ -45,7 +46,10 @@ export async function openLocalSelection(
       return byId((id) => ids.has(id));
     }
     case "selector": {
-      const pass = matchingFilter(new DocumentSelector(selection.selector), parts.functions);
+      const pass = matchingFilter(
+        new DocumentSelector(parseJson(selection.selector) as Selector),
+        parts.functions,
+      );
       return byDocument(parts, pass, winningRevisionsOnly);
     }
     case "filter": {
@@ -87,14 +91,10 @@ function byDocument(
 
 function openFunction(
   { runtime, functions, read, user }: LocalSelectionParts,
-  { name, queryParameters }: Selection & { readonly kind: "filter" },
+  selection: Selection & { readonly kind: "filter" },
 ): Promise<DocumentFilter> {
-  const query = Object.fromEntries(
-    Object.entries(queryParameters).map(([key, value]) => [
-      key,
-      typeof value === "string" ? value : JSON.stringify(value),
-    ]),
-  );
+  const { name } = selection;
+  const query: Readonly<Record<string, string>> = Object.fromEntries(filterParameters(selection));
   const filter =
     name === "_view" ? parseFilterName("view", query.view ?? "") : parseFilterName("filter", name);
   return read((tx, database) =>

@@ -1,0 +1,73 @@
+/**
+ * Files that may use `JSON.parse`, each with the reason. It changes long integers, 1.0 and the order of some members, so nothing that
+ * it yields may be stored, compared or sent on as data: that is for `parseJson` and the functions on JSON text.
+ */
+const OWN_RECORD = "reads a record of this program's own";
+const FIELDS = "reads fields of known types, and keeps the text";
+const COMMAND = "reads a command's members of known types";
+const STRINGS = "reads strings only";
+
+export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
+  "api/access/session.ts": STRINGS,
+  "api/databases/databases.ts": FIELDS,
+  "api/documents/bulk-documents.ts": STRINGS,
+  "api/documents/purge.ts": "reads lists of revisions, and limits",
+  "api/documents/revisions-difference.ts": STRINGS,
+  "api/http/request-body.ts": COMMAND,
+  "api/replication/job-query.ts": "reads a bookmark of this program's own",
+  "api/replication/jobs.ts": COMMAND,
+  "api/server/node-configuration.ts": STRINGS,
+  "base/json-parse.ts": "the default of callers that are listed here, or use no numbers",
+  "base/json-rows.ts": STRINGS,
+  "base/json-value.ts": "implements parseJson",
+  "cli/jobs.ts": "prints an event of this program's own",
+  "cli/replicate.ts": "reads ids of documents",
+  "dashboard/api/event-feed.ts": "shows an event of this program's own",
+  "dashboard/api/one-job.ts": "keeps the text as well, and refuses numbers that it would change",
+  "dashboard/api/request.ts": "shows an answer of this program's own",
+  "dashboard/base/context.ts": "reads its own key",
+  "dashboard/base/replication-form.ts": "refuses numbers that it would change",
+  "dashboard/pages/rule-form.tsx": "reads settings of a rule",
+  "dashboard/pages/use-check.ts": "reads what it has printed",
+  "dashboard/pages/use-job-list.ts": "reads its own key",
+  "databases/records/body-record.ts": OWN_RECORD,
+  "databases/security/security-object.ts": FIELDS,
+  "documents/design-codes.ts": "asks whether a value is true for JavaScript",
+  "documents/design-filter.ts": "makes an argument of a JavaScript function",
+  "host/backup/format.ts": OWN_RECORD,
+  "host/sandbox/code.ts": "reads an error of a JavaScript function",
+  "host/sandbox/prelude.ts": "runs inside the JavaScript sandbox",
+  "http-client/iam-token.ts": STRINGS,
+  "jobs/job-record.ts": OWN_RECORD,
+  "protocol/batch.ts": "reads the head of a message of this program's own",
+  "protocol/wire-document.ts": "reads positions and lengths, which are checked",
+  "replicator/budgets/budget-record.ts": OWN_RECORD,
+  "replicator/documents/leaf-authority.ts": FIELDS,
+  "replicator/documents/replication-document-access.ts": STRINGS,
+  "replicator/endpoints/endpoint.ts": "keeps the text of a sequence that it would change",
+  "replicator/endpoints/http/json-answer.ts": "reads fields of known types of an answer",
+  "replicator/endpoints/named-revision.ts": STRINGS,
+  "replicator/failures/failure-record.ts": OWN_RECORD,
+  "replicator/jobs/job-control-record.ts": OWN_RECORD,
+  "replicator/jobs/job-run.ts": OWN_RECORD,
+  "replicator/jobs/job-status.ts": OWN_RECORD,
+  "replicator/jobs/parked-jobs.ts": OWN_RECORD,
+  "replicator/logins/stored-login-gates.ts": OWN_RECORD,
+  "replicator/nodes/node-report.ts": OWN_RECORD,
+  "replicator/request/parse-fields.ts":
+    "parses exactly the members whose numbers are compared or sent",
+  "replicator/rules/rule-store.ts": OWN_RECORD,
+  "replicator/rules/rules.ts": "reads settings of a rule, which are checked",
+  "replicator/run/filter-code.ts": STRINGS,
+  "replicator/run/own-checkpoint.ts": OWN_RECORD,
+  "replicator/run/replication-log.ts":
+    "reads a checkpoint, whose sequences were printed by JSON.stringify",
+  "server/reclaim-rounds.ts": OWN_RECORD,
+  "server/secrets/key-record.ts": OWN_RECORD,
+  "server/secrets/sealed-forms.ts": OWN_RECORD,
+  "server/users/user-databases.ts": OWN_RECORD,
+  "server/users/user-directory.ts": FIELDS,
+  "server/users/user-passwords.ts": FIELDS,
+  "server/users/users-hook.ts": FIELDS,
+  "server/version.ts": "reads package.json",
+};
