@@ -10,7 +10,7 @@ import {
 import { badRequest, fieldPath, ProtocolError } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
-import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
+import { flagParameter, isTextList, jsonParameter } from "../http/query.ts";
 import {
   membersByName,
   outlineObject,
@@ -58,12 +58,12 @@ export async function changesQuery(call: Call, timeoutMsMax: number): Promise<Ch
   return {
     ...feedQuery(call, timeoutMsMax),
     allLeaves: isAllLeaves(query.get("style")),
-    includeDocuments: booleanParameter(call, "include_docs"),
+    includeDocuments: flagParameter(call, "include_docs"),
     view: {
       ...PLAIN_VIEW,
-      conflicts: booleanParameter(call, "conflicts"),
-      attachments: booleanParameter(call, "attachments"),
-      encodingInfo: booleanParameter(call, "att_encoding_info"),
+      conflicts: flagParameter(call, "conflicts"),
+      attachments: flagParameter(call, "attachments"),
+      encodingInfo: flagParameter(call, "att_encoding_info"),
     },
     sequenceInterval: sequenceInterval(query.get("seq_interval")),
     filter: await filterOf(call),

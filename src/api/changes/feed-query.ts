@@ -2,7 +2,7 @@
 import { FIRST_SEQUENCE } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import { booleanParameter, integerParameter } from "../http/query.ts";
+import { flagParameter, integerParameter } from "../http/query.ts";
 
 const HEARTBEAT_MS_DEFAULT = 60_000;
 
@@ -34,7 +34,7 @@ export function feedQuery(call: Call, timeoutMsMax: number): FeedQuery {
     feed,
     since: since(lastEvent ?? query.get("last-event-id") ?? query.get("since")),
     limit: integerParameter(call, "limit") ?? Number.MAX_SAFE_INTEGER,
-    descending: booleanParameter(call, "descending"),
+    descending: flagParameter(call, "descending"),
     heartbeatMs,
     timeoutMs: heartbeatMs === undefined ? waitMs : undefined,
   };

@@ -4,7 +4,7 @@ import { checkDocumentId } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { errorAnswer } from "../http/error-responses.ts";
-import { booleanParameter, isTextList } from "../http/query.ts";
+import { flagParameter, isTextList } from "../http/query.ts";
 import { checkRevision, type DocumentOptions, documentOptions } from "./document-options.ts";
 
 /** Revisions of one document that are asked for. */
@@ -29,8 +29,7 @@ export function bulkGetOptions(
   call: Call,
   members: ReadonlyMap<string, JsonText>,
 ): DocumentOptions {
-  const flag = (name: string): boolean =>
-    booleanParameter(call, name, members.get(name) === "true");
+  const flag = (name: string): boolean => flagParameter(call, name, members.get(name) === "true");
   return {
     ...documentOptions(call),
     revisions: flag("revs"),

@@ -1,7 +1,7 @@
 /** The query parameters for reading documents, with CouchDB's names. */
 import { badRequest, parseRevision } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import { booleanParameter, textListParameter } from "../http/query.ts";
+import { flagParameter, textListParameter } from "../http/query.ts";
 
 /** The members of a document's text beside its body. */
 export interface ViewOptions {
@@ -41,21 +41,21 @@ export const PLAIN_VIEW: ViewOptions = {
 
 export function documentOptions(call: Call): DocumentOptions {
   const { query } = call.request;
-  const meta = booleanParameter(call, "meta");
+  const meta = flagParameter(call, "meta");
   const attachmentsSince = textListParameter(call, "atts_since");
   attachmentsSince?.forEach(checkRevision);
   const options: DocumentOptions = {
     revision: query.get("rev"),
     openRevisions: openRevisions(call),
-    latest: booleanParameter(call, "latest"),
-    revisions: booleanParameter(call, "revs"),
-    revisionsInfo: meta || booleanParameter(call, "revs_info"),
-    conflicts: meta || booleanParameter(call, "conflicts"),
-    deletedConflicts: meta || booleanParameter(call, "deleted_conflicts"),
-    localSequence: booleanParameter(call, "local_seq"),
-    attachments: attachmentsSince !== undefined || booleanParameter(call, "attachments"),
+    latest: flagParameter(call, "latest"),
+    revisions: flagParameter(call, "revs"),
+    revisionsInfo: meta || flagParameter(call, "revs_info"),
+    conflicts: meta || flagParameter(call, "conflicts"),
+    deletedConflicts: meta || flagParameter(call, "deleted_conflicts"),
+    localSequence: flagParameter(call, "local_seq"),
+    attachments: attachmentsSince !== undefined || flagParameter(call, "attachments"),
     attachmentsSince,
-    encodingInfo: booleanParameter(call, "att_encoding_info"),
+    encodingInfo: flagParameter(call, "att_encoding_info"),
   };
   if (options.revision !== undefined) checkRevision(options.revision);
   return options;

@@ -13,6 +13,12 @@ export function booleanParameter(call: Call, name: string, fallback = false): bo
   return text === undefined ? fallback : booleanOf(text);
 }
 
+/** A flag of a read: true for `true` and `True`. Any other value is ignored as in CouchDB: `revs=1` of PHP is like none. */
+export function flagParameter(call: Call, name: string, fallback = false): boolean {
+  const text = call.request.query.get(name);
+  return text === undefined ? fallback : text.toLowerCase() === "true";
+}
+
 /** `true` or `false`, also as a text, in small letters or capitals: some languages write `True`. */
 export function booleanOf(value: unknown): boolean {
   const word = typeof value === "string" ? value.toLowerCase() : value;
