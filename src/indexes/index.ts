@@ -16,5 +16,6 @@ export { faultOf, INDEXES_MAX } from "./index-definition.ts";
 export type { EntryRange, FieldRange } from "./index-key.ts";
 export type { IndexState, StoredIndex } from "./index-keyspace.ts";
 export { INDEX_KEY_SHAPES } from "./index-keyspace.ts";
+export { CONFLICTS } from "./indexed-document.ts";
 export type { Entry, IndexesParts, ScheduleBuild } from "./indexes.ts";
 export { Index, Indexes } from "./indexes.ts";

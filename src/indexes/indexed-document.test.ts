@@ -119,7 +119,7 @@ async function open(body: string, indexes: readonly Indexing[], limits = limitsO
     revisions: { start: 1, hashes: ["a"] },
     attachments: [],
   };
-  return indexedDocument(document, indexes, limits, turns);
+  return indexedDocument({ document, conflicts: [] }, indexes, limits, turns);
 }
 
 function limitsOf(

@@ -9,11 +9,12 @@ import {
   parseJson,
   type Turns,
 } from "../base/index.ts";
-import type { Document } from "../databases/index.ts";
+import type { Document, Revision } from "../databases/index.ts";
 import {
   type DocumentSelector,
   documentArgument,
   fieldsOfDocument,
+  type RenderOptions,
   renderStoredDocument,
   type SelectorLimits,
 } from "../documents/index.ts";
@@ -22,6 +23,9 @@ import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
 /** A longer body is looked through in turns, and only what indexes look at becomes values. */
 const LONG_BYTES = 65_536;
+
+/** Member of documents that have conflicting revisions, as a query with `conflicts` sees them. */
+export const CONFLICTS = "_conflicts";
 
 /** What an index looks at. */
 export interface Indexing {
@@ -41,17 +45,28 @@ export interface IndexedDocument {
   passes(filter: DocumentSelector): boolean;
 }
 
+/** A document, and its conflicting revisions if the indexes contain them. */
+export interface IndexedContent {
+  readonly document: Document;
+  readonly conflicts: readonly Revision[];
+}
+
 /** For these indexes. Throws a SandboxError when a filter takes longer than a function may. */
 export function indexedDocument(
-  document: Document,
+  content: IndexedContent,
   indexes: readonly Indexing[],
   limits: SelectorLimits,
   turns: Turns,
 ): IndexedDocument | Promise<IndexedDocument> {
-  const { length } = document.body;
+  const { length } = content.document.body;
   const isShort =
     length <= LONG_BYTES && indexes.every(({ filter }) => filter?.isBrief(length) !== false);
-  return isShort ? new ShortDocument(document) : longDocument(document, indexes, limits, turns);
+  return isShort ? new ShortDocument(content) : longDocument(content, indexes, limits, turns);
+}
+
+function renderOptions({ conflicts }: IndexedContent): RenderOptions {
+  if (conflicts.length === 0) return {};
+  return { extras: [{ name: CONFLICTS, value: JSON.stringify(conflicts) }] };
 }
 
 class ShortDocument implements IndexedDocument {
@@ -59,9 +74,9 @@ class ShortDocument implements IndexedDocument {
   readonly #json: unknown;
   #outline: { readonly depth: number; readonly body: JsonValue } | undefined;
 
-  constructor(document: Document) {
-    this.#document = document;
-    this.#json = jsonOf(document);
+  constructor(content: IndexedContent) {
+    this.#document = content.document;
+    this.#json = jsonOf(content);
   }
 
   valueAt(path: readonly string[]): unknown {
@@ -119,13 +134,15 @@ class LongDocument implements IndexedDocument {
 }
 
 async function longDocument(
-  document: Document,
+  content: IndexedContent,
   indexes: readonly Indexing[],
   limits: SelectorLimits,
   turns: Turns,
 ): Promise<IndexedDocument> {
   const result = new LongDocument();
-  const stored = await fieldsOfDocument(document, {}, turns);
+  const { document } = content;
+  const rendering = renderOptions(content);
+  const stored = await fieldsOfDocument(document, rendering, turns);
   for (const { paths, filter } of indexes) {
     for (const path of paths) {
       if (result.fields.has(keyOf(path))) continue;
@@ -134,7 +151,8 @@ async function longDocument(
       if (turns.areDue) await turns.give();
     }
     if (filter === undefined || !paths.every((path) => result.fields.has(keyOf(path)))) continue;
-    if (await filter.matches(documentArgument(document), limits)) result.passed.add(filter);
+    if (await filter.matches(documentArgument(document, rendering), limits))
+      result.passed.add(filter);
   }
   return result;
 }
@@ -162,8 +180,11 @@ function isPlain(value: unknown, text: () => JsonText | undefined): boolean {
   return !HALF_CHARACTER.test(plain) && text() === plain;
 }
 
-function jsonOf(document: Document): unknown {
-  if (document.attachments.length > 0) return parseJson(renderStoredDocument(document));
+function jsonOf(content: IndexedContent): unknown {
+  const { document, conflicts } = content;
+  if (document.attachments.length > 0 || conflicts.length > 0) {
+    return parseJson(renderStoredDocument(document, renderOptions(content)));
+  }
   const body = parseJson(document.body.text);
   return { _id: document.id, _rev: document.revision, ...(isJsonObject(body) ? body : {}) };
 }

@@ -11,13 +11,14 @@ import {
   equalBytes,
   type JsonText,
   type Page,
+  printJson,
   type Runtime,
   Turns,
   type Utf8Text,
   utf8Decode,
   utf8Encode,
 } from "../base/index.ts";
-import type { DatabaseHook, Document, HookedDatabase } from "../databases/index.ts";
+import type { DatabaseHook, Document, HookedDatabase, Revision } from "../databases/index.ts";
 import type { DesignFunctions, DocumentSelector } from "../documents/index.ts";
 import {
   keyAfter,
@@ -44,7 +45,12 @@ import {
   type IndexState,
   type StoredIndex,
 } from "./index-keyspace.ts";
-import { type IndexedDocument, type Indexing, indexedDocument } from "./indexed-document.ts";
+import {
+  CONFLICTS,
+  type IndexedDocument,
+  type Indexing,
+  indexedDocument,
+} from "./indexed-document.ts";
 
 const DESIGN_PREFIX = "_design/";
 /** Behind every id of a design document. */
@@ -73,6 +79,8 @@ export class Index implements Indexing {
   readonly stored: StoredIndex;
   readonly paths: readonly (readonly string[])[];
   readonly filter: DocumentSelector | undefined;
+  /** Whether entries depend on revisions other than the winner. */
+  readonly readsConflicts: boolean;
   readonly #keys: IndexKeys;
 
   constructor(stored: StoredIndex, collation: Collation) {
@@ -80,6 +88,9 @@ export class Index implements Indexing {
     this.paths = fieldPaths(stored);
     this.filter =
       stored.partialFilter === undefined ? undefined : compileFilter(stored.partialFilter);
+    this.readsConflicts =
+      this.paths.some(([name]) => name === CONFLICTS) ||
+      printJson(stored.partialFilter ?? null).includes(CONFLICTS);
     this.#keys = new IndexKeys(collation, stored.fields.length);
   }
 
@@ -264,10 +275,15 @@ export class Indexes {
     const keyspace = keyspaceOf(database);
     const { runtime, functions } = this.#parts;
     const turns = new Turns(runtime.clock);
+    const readsConflicts = indexes.some((index) => index.readsConflicts);
     const rows: EntryRow[] = [];
     for (const { id, document } of documents) {
       const isThere = document !== undefined && !document.deleted;
-      const indexed = isThere ? indexedDocument(document, indexes, functions, turns) : undefined;
+      const conflicts =
+        isThere && readsConflicts ? await conflictsOf(tx, database, document) : NO_CONFLICTS;
+      const indexed = isThere
+        ? indexedDocument({ document, conflicts }, indexes, functions, turns)
+        : undefined;
       const ready = indexed instanceof Promise ? await indexed : indexed;
       for (const index of indexes) {
         const key = keyspace.entryOf(index.number, id);
@@ -421,6 +437,20 @@ export class Indexes {
     this.#collation ??= Collation.derive(digests, new Turns(clock));
     return this.#collation;
   }
+}
+
+const NO_CONFLICTS: readonly Revision[] = [];
+
+/** The leaves next to the winner that are not deleted, in the order of `_conflicts`. */
+async function conflictsOf(
+  tx: ReadTransaction,
+  database: HookedDatabase,
+  { id, revision }: Document,
+): Promise<readonly Revision[]> {
+  const leaves = await database.leaves(tx, id);
+  return leaves
+    .filter((leaf) => !leaf.deleted && leaf.revision !== revision)
+    .map((leaf) => leaf.revision);
 }
 
 const ABOVE_ENTRIES = Uint8Array.of(0xff);

@@ -4,13 +4,14 @@ import {
   ALL_DOCUMENTS,
   type Candidate,
   type Choice,
+  CONFLICTS,
   chooseIndex,
   compareText,
   covers,
   type Index,
   type IndexState,
 } from "../../indexes/index.ts";
-import type { ProtocolError } from "../../protocol/index.ts";
+import { fieldPath, type ProtocolError } from "../../protocol/index.ts";
 import { existingDatabaseName, securitySubject, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -68,9 +69,14 @@ export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery)
 }
 
 /** Whether the entries tell all that a query asks for and answers, so that no document is read (`mango_idx_view:covers`). */
-export function isCovered(index: ListedIndex, { fields, selectorFields }: FindQuery): boolean {
-  const { indexable, unindexable } = selectorFields;
-  return fields.length > 0 && covers(index, [...fields, ...indexable, ...unindexable]);
+export function isCovered(
+  index: ListedIndex,
+  { fields, selectorFields, conflicts }: FindQuery,
+): boolean {
+  const named = [...fields, ...selectorFields.indexable, ...selectorFields.unindexable];
+  // Entries have the conflicts of a document whether or not a query asks for them.
+  const seesConflicts = conflicts || !named.some((field) => fieldPath(field)[0] === CONFLICTS);
+  return fields.length > 0 && seesConflicts && covers(index, named);
 }
 
 export function indexRefusal({ useIndex: [design, name] }: FindQuery): ProtocolError {
