@@ -266,7 +266,7 @@ export class DistantServers {
     const attachments =
       attachmentBytes === 0
         ? ""
-        : `,"_attachments":{"a":{"content_type":"image/png","revpos":1,"digest":"md5-x","length":${attachmentBytes},${bytes}}}`;
+        : `,"_attachments":{"a":{"content_type":"image/png","revpos":1,"length":${attachmentBytes},${bytes}}}`;
     return `{"_id":"${id}","_rev":"${REVISION}","_revisions":${revisions},"x":"${filler}"${attachments}}`;
   }
 
