@@ -76,4 +76,4 @@ export type {
 export { nodeMetricsRoutes } from "./server/node-metrics.ts";
 export type { SecretKeys } from "./server/secrets.ts";
 export { secretsRoutes } from "./server/secrets.ts";
-export { UUID_ALGORITHMS, UuidSource } from "./uuids.ts";
+export { UUID_ALGORITHMS, UUID_FORMATS, UuidSource } from "./uuids.ts";

@@ -2,10 +2,14 @@ import { expect, test } from "vitest";
 import { SeededRandom } from "../../test/simulation/kernel/seeded-random.ts";
 import { type UuidSettings, UuidSource } from "./uuids.ts";
 
-function openSource(algorithm: UuidSettings["uuidAlgorithm"], seed = "one") {
+function openSource(
+  algorithm: UuidSettings["uuidAlgorithm"],
+  seed = "one",
+  uuidFormat: UuidSettings["uuidFormat"] = "base_16",
+) {
   const time = { ms: 1_700_000_000_000 };
   const clock = { nowMs: () => time.ms, monotonicMs: () => 0, sleep: async () => {} };
-  const settings = { uuidAlgorithm: algorithm, uuidSuffix: "node1", uuidCountMax: 1 };
+  const settings = { uuidAlgorithm: algorithm, uuidFormat, uuidSuffix: "node1", uuidCountMax: 1 };
   return { source: new UuidSource({ clock, random: new SeededRandom(seed) }, settings), time };
 }
 
@@ -48,4 +52,17 @@ test.each([
 test("random ids have nothing in common", () => {
   const ids = drawn(openSource("random").source, 100);
   expect(new Set(ids.map((id) => id.slice(0, 8))).size).toBe(100);
+});
+
+test.each([
+  ["uuid_v7", "base_16", /^018bcfe568007[0-9a-f]{3}[89ab][0-9a-f]{15}$/],
+  ["uuid_v7", "rfc9562", /^018bcfe5-6800-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/],
+  ["uuid_v7", "base_36", /^03[0-9a-z]{23}$/],
+  ["uuid_v4", "base_16", /^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$/],
+  ["uuid_v4", "rfc9562", /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/],
+  ["uuid_v4", "base_36", /^[0-9a-z]{25}$/],
+] as const)("%s in the format %s is that of RFC 9562", (algorithm, format, form) => {
+  const ids = drawn(openSource(algorithm, "one", format).source, 100);
+  for (const id of ids) expect(id).toMatch(form);
+  expect(new Set(ids).size).toBe(100);
 });

@@ -1,14 +1,26 @@
 /** Draws ids for documents that come without one, and for `/_uuids`: CouchDB's algorithms (`[uuids]`). */
 import { hexEncode, type Runtime, randomHex } from "../base/index.ts";
 
-export const UUID_ALGORITHMS = ["sequential", "random", "utc_random", "utc_id"] as const;
+export const UUID_ALGORITHMS = [
+  "sequential",
+  "random",
+  "utc_random",
+  "utc_id",
+  "uuid_v7",
+  "uuid_v4",
+] as const;
+
+/** Forms of `uuid_v7` and `uuid_v4`. */
+export const UUID_FORMATS = ["base_16", "base_36", "rfc9562"] as const;
 
 export interface UuidSettings {
   /**
    * `random`: 32 random digits. `sequential`: 26 random digits, and 6 that grow by random steps. `utc_random` and
-   * `utc_id`: 14 digits of the microseconds since the epoch, and 18 random digits or the suffix.
+   * `utc_id`: 14 digits of the microseconds since the epoch, and 18 random digits or the suffix. `uuid_v7` and `uuid_v4`: RFC 9562.
    */
   readonly uuidAlgorithm: (typeof UUID_ALGORITHMS)[number];
+  /** `format` of `uuid_v7` and `uuid_v4`. */
+  readonly uuidFormat: (typeof UUID_FORMATS)[number];
   /** `utc_id_suffix` */
   readonly uuidSuffix: string;
   /** `max_count`: so many are given at once. */
@@ -39,12 +51,24 @@ export class UuidSource {
   /** No two ids of a source are equal. Those of two sources may be with `utc_id`, if their suffixes are. */
   next(): string {
     const { random } = this.#runtime;
-    const { uuidAlgorithm, uuidSuffix } = this.#settings;
+    const { uuidAlgorithm, uuidFormat, uuidSuffix } = this.#settings;
+    if (uuidAlgorithm === "uuid_v7") return formatted(this.#rfc9562(7), uuidFormat);
+    if (uuidAlgorithm === "uuid_v4") return formatted(this.#rfc9562(4), uuidFormat);
     if (uuidAlgorithm === "sequential") return this.#sequential();
     if (uuidAlgorithm === "utc_random")
       return this.#time() + hexEncode(random.bytes(UTC_RANDOM_BYTES));
     if (uuidAlgorithm === "utc_id") return this.#time() + uuidSuffix;
     return randomHex(random);
+  }
+
+  /** In hexadecimal digits. Version 7 begins with the milliseconds since the epoch. */
+  #rfc9562(version: 4 | 7): string {
+    const { clock, random } = this.#runtime;
+    const drawn = randomHex(random);
+    const time = Math.floor(clock.nowMs()).toString(16).padStart(12, "0");
+    const variant = (8 + (Number.parseInt(drawn.charAt(16), 16) % 4)).toString(16);
+    const begin = version === 7 ? time : drawn.slice(0, 12);
+    return begin + version + drawn.slice(13, 16) + variant + drawn.slice(17);
   }
 
   #sequential(): string {
@@ -61,4 +85,10 @@ export class UuidSource {
     this.#lastUs = Math.max(this.#lastUs + 1, Math.floor(this.#runtime.clock.nowMs()) * 1000);
     return this.#lastUs.toString(16).padStart(14, "0");
   }
+}
+
+function formatted(hex: string, format: UuidSettings["uuidFormat"]): string {
+  if (format === "base_36") return BigInt(`0x${hex}`).toString(36).padStart(25, "0");
+  if (format === "rfc9562") return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  return hex;
 }

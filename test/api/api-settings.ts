@@ -9,6 +9,7 @@ export const SETTINGS: ApiSettings = {
   challenge: undefined,
   requireValidUser: false,
   uuidAlgorithm: "sequential",
+  uuidFormat: "base_16",
   uuidSuffix: "",
   uuidCountMax: 1_000,
   usersListed: false,

@@ -1,12 +1,14 @@
 /** Requests over TLS and through proxies, with real sockets. */
 import { EventEmitter, once } from "node:events";
-import { readFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, request as forward, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { openUndiciFetch } from "../../src/host/index.ts";
 import { type Connection, readText } from "../../src/http-client/index.ts";
 import { closedPort } from "../support/closed-port.ts";
@@ -122,6 +124,49 @@ test.each([
     ...password,
   };
   expect(await get(url, { tls })).toBe("client");
+});
+
+test("the authorities of the operating system are trusted", async () => {
+  const url = `https://localhost:${await openTlsServer()}/`;
+  vi.stubEnv("SSL_CERT_FILE", file("ca.pem"));
+  closing.push(() => vi.unstubAllEnvs());
+  expect(await get(url, { tls: { verify: true } })).toBe("nobody");
+});
+
+test("a busy pool uses a renewed client certificate within a minute, and keeps the old one while files do not fit", async () => {
+  const url = `https://127.0.0.1:${await openTlsServer()}/`;
+  const folder = mkdtempSync(join(tmpdir(), "tandem-client-"));
+  const certificateFile = join(folder, "cert.pem");
+  const keyFile = join(folder, "key.pem");
+  const undici = openUndiciFetch();
+  closing.push(() => rmSync(folder, { recursive: true }), undici.close);
+  const tls = {
+    verify: true,
+    trustedCertificatesFile: file("ca.pem"),
+    certificateFile,
+    keyFile,
+  };
+  const { signal } = new AbortController();
+  const ask = async () => {
+    const request = { method: "GET", url, inactivityTimeoutMs: 60_000, signal } as const;
+    return readText(await undici.fetch({ ...request, connection: { tls } }));
+  };
+  let nowMs = performance.now();
+  const now = vi.spyOn(performance, "now").mockImplementation(() => nowMs);
+  closing.push(() => now.mockRestore());
+  copyFileSync(file("server.pem"), certificateFile);
+  copyFileSync(file("server-key.pem"), keyFile);
+  const former = await ask();
+  expect(former).not.toBe("client");
+  copyFileSync(file("client.pem"), certificateFile);
+  nowMs += 30_000;
+  expect(await ask()).toBe(former);
+  copyFileSync(file("client-key.pem"), keyFile);
+  for (let second = 0; second < 30; second++) {
+    nowMs += 1000;
+    await ask();
+  }
+  expect(await ask()).toBe("client");
 });
 
 test("a file that is not there is named", async () => {

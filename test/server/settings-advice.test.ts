@@ -10,7 +10,7 @@ import {
 import { withIneffectiveSettings } from "../../tools/ineffective-settings.ts";
 
 const PAGE = new URL("../../docs/configuration.md", import.meta.url);
-/** `SECTION KEY` lines: the names in CouchDB 3.5.0's `default.ini`, those in its comments, too. */
+/** `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, those in its comments, too. */
 const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
 
 const opened = (given: string): Configuration =>

@@ -1,10 +1,9 @@
 /** The connections of a process: one pool for each way to a server, shared by all requests that go that way. */
-import { readFileSync } from "node:fs";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
-import { OperationalError } from "../../base/index.ts";
 import type { Connection, TlsSettings } from "../../http-client/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
+import { STAMP_MS, secureContext, stampOf } from "./certificate-files.ts";
 import type { EgressGuard } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 
@@ -13,7 +12,7 @@ import type { EgressRules } from "./egress-rules.ts";
  * the server, and would keep the answers of all others from coming.
  */
 const CONNECTIONS_MAX = 200;
-/** Pools that are unused for so long are closed; those used longer are opened again, with certificates read again. */
+/** Pools that are unused for so long are closed; those used longer are opened again. */
 const UNUSED_MS_MAX = 10 * 60_000;
 const AGE_MS_MAX = 24 * 3_600_000;
 
@@ -23,6 +22,10 @@ interface OpenDispatcher {
   readonly rules: EgressRules | undefined;
   readonly openedAtMs: number;
   usedAtMs: number;
+  readonly tls: TlsSettings | undefined;
+  /** Of the files of certificates that it was opened with. */
+  readonly stamp: string | undefined;
+  stampedAtMs: number;
 }
 
 export class UndiciDispatchers {
@@ -45,10 +48,22 @@ export class UndiciDispatchers {
       open.usedAtMs = nowMs;
       return open.dispatcher;
     }
+    const { tls } = connection;
+    // Before the files are read: one that changes meanwhile is read again.
+    const stamp = tls && stampOf(tls);
+    let dispatcher: Dispatcher;
+    try {
+      dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
+    } catch (error) {
+      // A certificate may be renewed before its key is.
+      if (open === undefined || open.rules !== this.#guard?.rules) throw error;
+      open.stampedAtMs = nowMs;
+      return open.dispatcher;
+    }
     this.#giveUpOld(nowMs, idleMsMax);
-    const dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
     const rules = this.#guard?.rules;
-    this.#open.set(key, { dispatcher, idleMsMax, rules, openedAtMs: nowMs, usedAtMs: nowMs });
+    const times = { openedAtMs: nowMs, usedAtMs: nowMs, stampedAtMs: nowMs };
+    this.#open.set(key, { dispatcher, idleMsMax, rules, tls, stamp, ...times });
     return dispatcher;
   }
 
@@ -58,13 +73,13 @@ export class UndiciDispatchers {
   }
 
   /** Whether a pool is young enough, and was opened under the present settings. */
-  #isCurrent(
-    { idleMsMax: keptMs, rules, openedAtMs }: OpenDispatcher,
-    nowMs: number,
-    idleMsMax: number,
-  ): boolean {
-    const isSame = keptMs === idleMsMax && rules === this.#guard?.rules;
-    return isSame && nowMs - openedAtMs < AGE_MS_MAX;
+  #isCurrent(open: OpenDispatcher, nowMs: number, idleMsMax: number): boolean {
+    const isSame = open.idleMsMax === idleMsMax && open.rules === this.#guard?.rules;
+    if (!isSame || nowMs - open.openedAtMs >= AGE_MS_MAX) return false;
+    if (open.tls === undefined || nowMs - open.stampedAtMs < STAMP_MS) return true;
+    if (stampOf(open.tls) !== open.stamp) return false;
+    open.stampedAtMs = nowMs;
+    return true;
   }
 
   /** Pools that are unused, too old, or were opened under other settings. */
@@ -120,14 +135,10 @@ function openDispatcher(
 }
 
 function tlsOptions(settings: TlsSettings): buildConnector.BuildOptions {
-  const { verify, trustedCertificatesFile, certificateFile, keyFile, password, depthMax } =
-    settings;
+  const { verify, depthMax } = settings;
   return {
     rejectUnauthorized: verify,
-    ...(trustedCertificatesFile === undefined ? {} : { ca: readPem(trustedCertificatesFile) }),
-    ...(certificateFile === undefined ? {} : { cert: readPem(certificateFile) }),
-    ...(keyFile === undefined ? {} : { key: readPem(keyFile) }),
-    ...(password === undefined ? {} : { passphrase: password }),
+    secureContext: secureContext(settings),
     ...(depthMax === undefined
       ? {}
       : {
@@ -135,20 +146,6 @@ function tlsOptions(settings: TlsSettings): buildConnector.BuildOptions {
             checkDepth(certificate, depthMax) ?? checkServerIdentity(host, certificate),
         }),
   };
-}
-
-function readPem(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    const reason = `${file}: ${(error as NodeJS.ErrnoException).code}`;
-    throw new OperationalError(
-      "HTTP_CERTIFICATE_UNREADABLE",
-      "A certificate cannot be read",
-      { reason },
-      { cause: error },
-    );
-  }
 }
 
 function checkDepth(certificate: PeerCertificate, depthMax: number): Error | undefined {

@@ -1,6 +1,6 @@
 /** Settings of authentication: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
 import { BlockList } from "node:net";
-import { type ApiSettings, UUID_ALGORITHMS } from "../../api/index.ts";
+import { type ApiSettings, UUID_ALGORITHMS, UUID_FORMATS } from "../../api/index.ts";
 import {
   booleanSetting,
   choiceSetting,
@@ -120,6 +120,7 @@ const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
     challenge: textSetting("chttpd", "WWW-Authenticate", undefined),
     requireValidUser: SETTINGS.requireValidUser,
     uuidAlgorithm: choiceSetting("uuids", "algorithm", "sequential", UUID_ALGORITHMS),
+    uuidFormat: choiceSetting("uuids", "format", "base_16", UUID_FORMATS),
     uuidSuffix: textSetting("uuids", "utc_id_suffix", ""),
     uuidCountMax: integerSetting("uuids", "max_count", 1_000, { max: UUID_COUNT_MAX }),
     usersListed: booleanSetting(auth, "users_db_public", false),

@@ -23,6 +23,25 @@ const TO_STANDARD_ERROR = "the log goes to standard error, a line for each event
 const NO_HANDLERS = "programs and modules of CouchDB cannot be plugged in";
 
 export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
+  {
+    section: "chttpd",
+    keys: ["peer_header"],
+    why: "`[tandem] trusted_proxies` names the proxies whose `X-Forwarded-For` counts",
+  },
+  {
+    section: "config",
+    why: "files of settings are read at the start, and `local.ini` as it changes",
+  },
+  { section: "bt_engine_cache", why: NO_FILES },
+  { section: "hibernate_after", why: NO_ERLANG },
+  { section: "couch_auto_purge_plugin", why: NO_HANDLERS },
+  { section: "nouveau_index_upgrader", why: NO_SEARCH },
+  { section: "couchdb", keys: ["index_cleanup_delay_msec"], why: NO_VIEWS },
+  {
+    section: "couchdb",
+    keys: ["upgrade_in_progress", "prohibit_downgrade"],
+    why: "the store itself says which versions may open it",
+  },
   { section: "couchdb", keys: ["view_index_dir"], why: NO_VIEWS },
   {
     section: "couchdb",
@@ -38,6 +57,9 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
       "write_xxhash_checksums",
       "use_cfile",
       "cfile_skip_ioq",
+      "delete_after_rename",
+      "max_couch_server_shards",
+      "time_seq_min_time",
     ],
     why: NO_FILES,
   },
@@ -192,8 +214,8 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   },
   {
     section: "replicator",
-    keys: ["connect_to"],
-    why: "not in a released CouchDB; name the other host in the URL, or use a proxy",
+    keys: ["cacert_reload_interval_hours"],
+    why: "a file with certificates is read again when it has changed",
   },
   {
     section: "replicator",
@@ -256,6 +278,12 @@ export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
     "false",
     "a database that is deleted cannot be recovered",
   ),
+  fixed(
+    "replicator",
+    "connect_to",
+    "",
+    "jobs would connect to the hosts in their URLs; name the other host there, or use a proxy",
+  ),
 ];
 
 function fixed(section: string, key: string, value: string, why: string): Setting<string> {
@@ -264,7 +292,8 @@ function fixed(section: string, key: string, value: string, why: string): Settin
     key,
     read(text) {
       if (text === undefined || text === "" || text === value) return value;
-      throw unusable({ section, key }, text, `${value}: ${why}`);
+      const wanted = value === "" ? "no value" : value;
+      throw unusable({ section, key }, text, `${wanted}: ${why}`);
     },
   };
 }
