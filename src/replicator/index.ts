@@ -106,6 +106,7 @@ export { StoredLoginGates } from "./logins/stored-login-gates.ts";
 export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";
 export type { ProcessMeasure } from "./nodes/node-report.ts";
 export { NodeReporter } from "./nodes/node-reporter.ts";
+export { NodeStore } from "./nodes/node-store.ts";
 export type { NodeEntry } from "./nodes/nodes.ts";
 export type { MinuteCounts, RunCounts } from "./nodes/run-rates.ts";
 export { MINUTE_MS, NO_RUNS } from "./nodes/run-rates.ts";

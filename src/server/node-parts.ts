@@ -27,6 +27,7 @@ import {
   JobIndex,
   JobRuns,
   NodeReporter,
+  NodeStore,
   Outages,
   OwnCheckpoints,
   ParkedJobs,
@@ -236,7 +237,7 @@ export function joinReplication(
     }),
   ]);
   const scheduler = new Scheduler(
-    parts,
+    { ...parts, nodes: new NodeStore(subspace) },
     worker,
     companions,
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),

@@ -24,6 +24,8 @@ export interface NodeReport extends ProcessMeasure {
   readonly worker: WorkerId;
   /** Jobs that it would run at most. */
   readonly slots: number;
+  /** Jobs that it runs; absent in reports of older versions. */
+  readonly runningCount?: number;
   /** It has heard that it is to drain, and takes no jobs. */
   readonly isDraining: boolean;
   readonly startedMs: number;

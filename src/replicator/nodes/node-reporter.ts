@@ -29,6 +29,7 @@ export interface DrainedScheduler {
   /** Notified when it is another one. */
   readonly registered: Notifier;
   readonly slots: number;
+  readonly runningCount: number;
   setDraining(isDraining: boolean): void;
 }
 
@@ -114,6 +115,7 @@ export class NodeReporter {
       worker,
       isDraining,
       slots: scheduler.slots,
+      runningCount: scheduler.runningCount,
       startedMs: this.#startedMs,
       reportedMs: runtime.clock.nowMs(),
       hosts: measureHosts(),

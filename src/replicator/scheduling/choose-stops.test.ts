@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import {
   chooseStops,
+  chooseSurplus,
   chooseTurns,
   type DueJobs,
   type RunningJob,
@@ -160,4 +161,25 @@ test("max_churn bounds the turns of all crowded groups together, and the other s
   expect(turns(2, 0)).toEqual(["d", "c"]);
   expect(turns(2, 1)).toEqual(["d"]);
   expect(turns(2, 3)).toEqual([]);
+});
+
+test("a node gives up what is above its share, unless that is little, and never one-shot jobs or those that had no turn", () => {
+  const slots = { ...SLOTS, jobsMax: 100, churnMax: 3 };
+  const running = [
+    ...Array.from({ length: 9 }, (_, index) => job(`old-${index}`, 100 + index)),
+    job("young", 1),
+    job("snapshot", 200, ONE_SHOT),
+    job("stopping", 200, { isStopping: true }),
+  ];
+  const surplus = (...counts: number[]) =>
+    chooseSurplus(
+      running,
+      slots,
+      counts.map((runningCount) => ({ slots: 100, runningCount })),
+    ).map(({ name }) => name);
+  expect(surplus()).toEqual([]);
+  expect(surplus(11)).toEqual([]);
+  expect(surplus(9)).toEqual([]);
+  expect(surplus(5)).toEqual(["old-8", "old-7", "old-6"]);
+  expect(chooseSurplus(running, slots, [{ slots: 0, runningCount: 0 }])).toEqual([]);
 });

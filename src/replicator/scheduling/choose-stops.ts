@@ -116,6 +116,45 @@ export function chooseTurns<Job extends RunningJob>(
     .slice(0, Math.max(0, slots.churnMax - stopCount));
 }
 
+/** Another node that runs jobs. */
+export interface OtherNode {
+  readonly slots: number;
+  readonly runningCount: number;
+}
+
+/** A node gives up jobs when it has this part of its share too many. */
+const SURPLUS_RATIO = 0.1;
+
+/** Jobs that a node runs when all of the cluster are shared out by slots. */
+export function shareOf(
+  { jobsMax }: Slots,
+  runningCount: number,
+  others: readonly OtherNode[],
+): number {
+  const slotCount = others.reduce((sum, { slots }) => sum + slots, jobsMax);
+  const jobCount = others.reduce((sum, other) => sum + other.runningCount, runningCount);
+  return Math.ceil((jobCount * jobsMax) / Math.max(1, slotCount));
+}
+
+/**
+ * Continuous jobs that had their turn and go to nodes that have less to do, such as one that has just joined: the longest
+ * running first, and `max_churn` at most.
+ */
+export function chooseSurplus<Job extends RunningJob>(
+  running: readonly Job[],
+  slots: Slots,
+  others: readonly OtherNode[],
+): Job[] {
+  const staying = running.filter(({ isStopping }) => !isStopping);
+  const share = shareOf(slots, staying.length, others);
+  const surplus = staying.length - share;
+  if (surplus <= Math.max(1, share * SURPLUS_RATIO)) return [];
+  return staying
+    .filter((job) => job.isContinuous && hadItsTurn(job, slots))
+    .sort((left, right) => left.startedAtMs - right.startedAtMs)
+    .slice(0, Math.min(surplus, slots.churnMax));
+}
+
 /** Slots that are free, or whose job has been told to stop. */
 function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
   return jobsMax - running.filter(({ isStopping }) => !isStopping).length;

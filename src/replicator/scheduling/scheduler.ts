@@ -27,13 +27,17 @@ import {
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { HaltedRuns } from "../jobs/halted-runs.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import type { NodeStore } from "../nodes/node-store.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import {
   chooseStops,
+  chooseSurplus,
   chooseTurns,
   type DueJobs,
   NOBODY,
+  type OtherNode,
+  type Slots,
   waitingCount,
   waitingCountMax,
 } from "./choose-stops.ts";
@@ -54,6 +58,9 @@ const CYCLE_JITTER = 1 / 3;
  */
 const LOOK_AHEAD = 1 / 3;
 
+/** Time for other nodes to take the jobs that a node gave up for them. */
+const YIELD_MS = 5000;
+
 /** What an acceptance that found nothing said: there is nothing to take before the watch fires or `untilMs` of the monotonic clock. */
 interface EmptyQueue {
   readonly enqueued: Watch;
@@ -65,6 +72,7 @@ export interface SchedulerParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly halted: Pick<HaltedRuns, "serve">;
+  readonly nodes: Pick<NodeStore, "list">;
   /** Read at each use. */
   readonly config: ReplicatorConfig;
 }
@@ -85,6 +93,7 @@ export class Scheduler {
   readonly #worker: JobWorker;
   readonly #companion: Companion;
   readonly #halted: Pick<HaltedRuns, "serve">;
+  readonly #nodes: Pick<NodeStore, "list">;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
   /** Notified when it has become another member of the workers. */
@@ -96,11 +105,13 @@ export class Scheduler {
   #cycle = { atMs: 0, stretch: 1 };
   /** The jobs that waited shortly before the cycle, while no slot was free here; undefined without a look. */
   #waitedBefore: DueJobs | undefined;
+  /** After jobs were given up for other nodes: until then it runs no more than these. */
+  #yielding = { untilMs: 0, jobsMax: 0 };
   /** While it is known that no job is due. */
   #empty: EmptyQueue | undefined;
 
   constructor(
-    { runtime, kv, jobs, halted, config }: SchedulerParts,
+    { runtime, kv, jobs, halted, nodes, config }: SchedulerParts,
     worker: JobWorker,
     companion: Companion,
     openJob: OpenJob,
@@ -112,6 +123,7 @@ export class Scheduler {
     this.#worker = worker;
     this.#companion = companion;
     this.#halted = halted;
+    this.#nodes = nodes;
     this.#running = new RunningJobs(runtime, config, openJob);
   }
 
@@ -134,6 +146,10 @@ export class Scheduler {
   /** The member of the workers that it is; undefined while it is none. */
   get worker(): WorkerId | undefined {
     return this.#member;
+  }
+
+  get runningCount(): number {
+    return this.#running.count;
   }
 
   /** Jobs that it runs at most. */
@@ -246,9 +262,36 @@ export class Scheduler {
     const left = running.filter((run) => !forOthers.includes(run));
     const turns = chooseTurns(left, slots, await this.#crowded(), forOthers.length);
     const stops = [...forOthers, ...turns];
-    if (stops.length === 0) return;
+    if (stops.length === 0) return this.#shareOut(running, slots);
     this.#running.stop(stops);
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });
+  }
+
+  /** Gives up jobs that nodes with less to do should have, and leaves them to these for a while. */
+  async #shareOut(running: ReturnType<RunningJobs["list"]>, slots: Slots): Promise<void> {
+    if (running.length < 2) return;
+    const others = await this.#others();
+    const surplus = chooseSurplus(running, slots, others);
+    if (surplus.length === 0) return;
+    this.#yielding = {
+      untilMs: slots.nowMs + YIELD_MS,
+      jobsMax: running.length - surplus.length,
+    };
+    this.#running.stop(surplus);
+    this.#runtime.trace.event("replication.rotated", { stopped: surplus.length, waiting: 0 });
+  }
+
+  /** Other members that take jobs, as they reported last. */
+  async #others(): Promise<readonly OtherNode[]> {
+    const found = await this.#kv.read(async (tx) => {
+      const members = await this.#jobs.workers.members(tx.snapshot);
+      return { members, nodes: await this.#nodes.list(tx.snapshot) };
+    });
+    const members = new Set(found.members.map(({ id }) => id));
+    return found.nodes
+      .filter(({ report, isDraining }) => members.has(report.worker) && !isDraining)
+      .filter(({ report }) => report.worker !== this.#member)
+      .map(({ report: { slots, runningCount = slots } }) => ({ slots, runningCount }));
   }
 
   async #waiting(limit: number): Promise<DueJobs> {
@@ -293,7 +336,10 @@ export class Scheduler {
   }
 
   get #room(): number {
-    return this.#isDraining ? 0 : this.#config.jobsMax - this.#running.count;
+    if (this.#isDraining) return 0;
+    const { jobsMax } = this.#config;
+    const isYielding = this.#runtime.clock.monotonicMs() < this.#yielding.untilMs;
+    return (isYielding ? Math.min(jobsMax, this.#yielding.jobsMax) : jobsMax) - this.#running.count;
   }
 
   /** Starts what is due and fits, or learns that nothing is. */
@@ -327,7 +373,9 @@ export class Scheduler {
   async #wait(signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
     const emptyUntilMs = this.#empty?.untilMs ?? Number.POSITIVE_INFINITY;
-    const wakeAtMs = Math.min(this.#lookAtMs, this.#chargeAtMs, emptyUntilMs);
+    const { untilMs } = this.#yielding;
+    const yieldedAtMs = untilMs > clock.monotonicMs() ? untilMs : Number.POSITIVE_INFINITY;
+    const wakeAtMs = Math.min(this.#lookAtMs, this.#chargeAtMs, emptyUntilMs, yieldedAtMs);
     const waitMs = Math.max(0, wakeAtMs - clock.monotonicMs());
     await waitAtMost(clock, waitMs, signal, (over) => this.#anyEvent(over));
     if (clock.monotonicMs() >= emptyUntilMs) this.#forgetEmpty();
