@@ -59,6 +59,7 @@ test("the hour is that of all processes, also of one that has stopped, and older
         worker: undefined,
         registered: new Notifier(),
         slots: 1,
+        runningCount: 0,
         setDraining: () => {},
       },
       measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 0 }),
