@@ -497,3 +497,22 @@ test("an attachment goes inline through _bulk_docs and _bulk_get", async () => {
   const listed = await ask("GET /films/_all_docs?include_docs=true&attachments=true");
   expect(listed.json.rows[0].doc._attachments.x.data).toBe(data);
 });
+
+test("a document that is restored with new_edits=false has the digests that it had", async () => {
+  const { ask } = await openFilms();
+  const bytes = Buffer.from("the same words ".repeat(50)).toString("base64");
+  const _attachments = {
+    words: { content_type: "text/plain", data: bytes },
+    picture: { content_type: "image/png", data: bytes },
+  };
+  await ask("PUT /films/backed-up", { body: { _attachments } });
+  const backup = await ask("GET /films/backed-up?attachments=true&revs=true");
+  await ask("PUT /restored");
+  const body = { docs: [backup.json], new_edits: false };
+  expect((await ask("POST /restored/_bulk_docs", { body })).json).toEqual([]);
+  const stubs = async (database: string) =>
+    (await ask(`GET /${database}/backed-up?att_encoding_info=true`)).json._attachments;
+  expect(await stubs("restored")).toEqual(await stubs("films"));
+  expect((await stubs("restored")).words.encoding).toBe("gzip");
+  expect((await stubs("restored")).picture.encoding).toBeUndefined();
+});

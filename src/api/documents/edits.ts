@@ -174,7 +174,8 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    compressionLevel: isReplicated ? undefined : compressionLevelOf(settings, contentType),
+    // Also with new_edits=false, as CouchDB: backups name the digests of compressed bytes.
+    compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }
 
