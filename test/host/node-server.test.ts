@@ -133,3 +133,13 @@ test("a target in absolute form is its path, and its host counts before the head
     ["/http://other.example/", {}, "a"],
   ]);
 });
+
+test("parameters are separated by ampersands and by semicolons, as in CouchDB", async () => {
+  const asked: unknown[] = [];
+  const { port } = await open(async ({ query }) => {
+    asked.push(Object.fromEntries(query));
+    return { status: 200, headers: {}, body: "" };
+  });
+  await fetch(`http://127.0.0.1:${port}/films?limit=1;skip=2&key=%22a%3Bb%22;c`);
+  expect(asked).toEqual([{ limit: "1", skip: "2", key: '"a;b"', c: "" }]);
+});

@@ -222,7 +222,9 @@ function requestOf(
   const { target, host } = originForm(incoming.url ?? "/");
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
-  const query = new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1)));
+  // CouchDB separates parameters by semicolons, too.
+  const parameters = question < 0 ? "" : target.slice(question + 1).replaceAll(";", "&");
+  const query = new Map(new URLSearchParams(parameters));
   const headers = new Map<string, string>();
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
