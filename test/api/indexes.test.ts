@@ -524,3 +524,30 @@ test("design documents that a version without indexes stored are indexed by the 
   const opened = await kv.read((tx) => databases.open(tx, "films"));
   expect(await kv.read((tx) => parts.indexes.list(tx, opened))).toHaveLength(1);
 });
+
+test("execution_stats count documents of a larger quorum apart, as CouchDB", async () => {
+  const { ask } = await openFilms();
+  await ask("PUT /films/a", { body: { n: 1 } });
+  const body = { selector: { n: 1 }, execution_stats: true };
+  const countsOf = async (more: object) => {
+    const { json } = await ask("POST /films/_find", { body: { ...body, ...more } });
+    const { total_docs_examined, total_quorum_docs_examined } = json.execution_stats;
+    return [total_docs_examined, total_quorum_docs_examined];
+  };
+  expect(await countsOf({})).toEqual([1, 0]);
+  expect(await countsOf({ r: 3 })).toEqual([0, 1]);
+});
+
+test("an index of the type null is refused, as CouchDB does", async () => {
+  const { ask } = await openFilms();
+  const { status, json } = await ask("POST /films/_index", {
+    body: { index: { fields: ["a"] }, type: null },
+  });
+  expect([status, json.error]).toEqual([400, "invalid_string"]);
+});
+
+test("a selector with an empty name below a field is refused", async () => {
+  const { ask } = await openFilms();
+  const body = { selector: { _id: { "": null } } };
+  expect((await ask("POST /films/_find", { body })).status).toBe(400);
+});

@@ -99,10 +99,12 @@ async function* texts(
   if (scan.returnedCount === 0) yield '{"docs":[';
   yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
   if (query.executionStatistics && !scan.hidesDocuments) {
+    // With `r` above 1 CouchDB reads documents apart from the index, and counts them there.
+    const isQuorum = query.ignored.r > 1;
     const statistics = {
       total_keys_examined: scan.keyCount,
-      total_docs_examined: scan.examinedCount,
-      total_quorum_docs_examined: 0,
+      total_docs_examined: isQuorum ? 0 : scan.examinedCount,
+      total_quorum_docs_examined: isQuorum ? scan.examinedCount : 0,
       results_returned: scan.returnedCount,
       execution_time_ms: Math.round((clock.monotonicMs() - startMs) * 1_000) / 1_000,
     };

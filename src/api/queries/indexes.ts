@@ -104,7 +104,7 @@ async function newIndex(parts: DatabaseParts, call: Call): Promise<NewIndex> {
   const members = await readExactMembers(call);
   const definition = members.get("index");
   if (!members.has("index")) throw invalid("missing_required_key", "Missing required key: index");
-  const type = members.get("type") ?? "json";
+  const type = members.has("type") ? members.get("type") : "json";
   if (typeof type !== "string") {
     throw invalid("invalid_string", `Invalid string: ${printJson(type)}`);
   }
