@@ -244,7 +244,7 @@ describe("use_checkpoints", () => {
   test("without: the answer says just that, and nothing is remembered", async () => {
     await pair.fill("without", documents(2));
     const { body } = await pair.replicate("without", { use_checkpoints: false });
-    expect(body).toEqual({ ok: true, use_checkpoints: false });
+    expect(body).toEqual({ ok: true, use_checkpoints: false, _local_id: expect.any(String) });
     const { body: local } = await pair.there.call("GET", "/without/_local_docs");
     expect(local.rows).toEqual([]);
   });

@@ -47,10 +47,13 @@ test("a job that runs stands in all lists, with the members that CouchDB shows",
 
 test("a transient job that has ended stands in no list, and is found by its id", async () => {
   const body = { source: "a", target: "ended", create_target: true };
-  expect((await ask("POST", "/_replicate", body)).body.ok).toBe(true);
+  const { body: answer } = await ask("POST", "/_replicate", body);
+  expect(answer).toMatchObject({ ok: true, session_id: expect.any(String) });
   expect(await shownIds()).toEqual({ jobs: [], tasks: [] });
   const { body: all } = await ask("GET", "/_tandem/jobs");
-  const { body: job } = await ask("GET", `/_scheduler/jobs/${encodeURIComponent(all.jobs[0].id)}`);
+  expect(answer._local_id).toBe(all.jobs[0].id);
+  const path = `/_scheduler/jobs/${encodeURIComponent(answer._local_id)}`;
+  const { body: job } = await ask("GET", path);
   expect(job).toMatchObject({ state: "completed", info: { docs_written: 1 }, doc_id: null });
 });
 

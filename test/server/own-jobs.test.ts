@@ -61,3 +61,12 @@ test("each user sees his own job by the replication id that both have, and nobod
   expect(await seen("joe:pw")).toEqual(["joe", "running"]);
   expect(await seen("ann:pw")).toEqual([401, "unauthorized"]);
 });
+
+test("the answer to a replication that failed names the job, which its user finds afterwards", async () => {
+  const { body } = await ask("POST", "/_replicate", "joe:pw", { source: "missing", target: "b" });
+  expect(body).toMatchObject({ error: "db_not_found", _local_id: expect.any(String) });
+  const path = `/_scheduler/jobs/${encodeURIComponent(body._local_id)}`;
+  const found = await ask("GET", path, "joe:pw");
+  expect(found).toMatchObject({ status: 200, body: { state: "failed", user: "joe" } });
+  expect((await ask("GET", path, "eve:pw")).status).toBe(401);
+});

@@ -56,7 +56,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   }
 }
 
-/** Waits until a continuous job has begun, or a one-shot job has ended. */
+/** Waits until a continuous job has begun, or a one-shot job has ended. The answer names the job, so that it is found later. */
 async function settled(
   replicator: Replicator,
   { jobId, isContinuous }: { readonly jobId: string; readonly isContinuous: boolean },
@@ -64,24 +64,32 @@ async function settled(
 ): Promise<ApiResponse> {
   if (isContinuous) {
     const started = await replicator.started(jobId, signal);
-    if (typeof started !== "string") return failed(started);
+    if (typeof started !== "string") return failed(started, await shownId(replicator, jobId));
     return json(202, { ok: true, _local_id: started });
   }
   const outcome = await replicator.ended(jobId, signal);
-  if (outcome.kind === "completed") return json(200, { ok: true, ...outcome.result });
-  if (outcome.kind === "failed") return failed(outcome.failure);
+  const id = await shownId(replicator, jobId);
+  if (outcome.kind === "completed") {
+    return json(200, { ok: true, ...outcome.result, _local_id: id });
+  }
+  if (outcome.kind === "failed") return failed(outcome.failure, id);
   throw new ProtocolError(404, "not_found", "The replication was cancelled");
 }
 
 /** The node stops, and the job does not: it is in the queue, and the same request again waits for the same job. */
 async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
-  const entry = await replicator.find(jobId);
   return comeBack({
     error: "service_unavailable",
     reason:
       "The node is stopping, and the replication goes on. Ask for it again, or for its state at /_scheduler/jobs/{_local_id}",
-    _local_id: entry?.data.replicationId ?? jobId,
+    _local_id: await shownId(replicator, jobId),
   });
+}
+
+/** The replication id, or that of a job that has none yet: `_scheduler/jobs/{id}` knows both. */
+async function shownId(replicator: Replicator, jobId: string): Promise<string> {
+  const entry = await replicator.find(jobId);
+  return entry?.data.replicationId ?? jobId;
 }
 
 async function cancelJob(
@@ -108,7 +116,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   filter_fetch_error: 404,
 };
 
-function failed({ error, reason }: ReplicationFailure): ApiResponse {
+function failed({ error, reason }: ReplicationFailure, id: string): ApiResponse {
   const shownError = error === "filter_fetch_error" ? "not_found" : error;
-  return json(STATUSES[error] ?? 500, { error: shownError, reason });
+  return json(STATUSES[error] ?? 500, { error: shownError, reason, _local_id: id });
 }
