@@ -551,3 +551,28 @@ test("a selector with an empty name below a field is refused", async () => {
   const body = { selector: { _id: { "": null } } };
   expect((await ask("POST /films/_find", { body })).status).toBe(400);
 });
+
+test("_info tells of the indexes of a design document, and of no views", async () => {
+  const { ask } = await openFilms();
+  const index = async (field: string) =>
+    ask("POST /films/_index", { body: { index: { fields: [field] }, ddoc: "i", name: field } });
+  await index("a");
+  const before = await ask("GET /films/_design/i/_info");
+  expect([before.status, before.json]).toEqual([
+    200,
+    {
+      name: "i",
+      view_index: {
+        language: "query",
+        signature: expect.stringMatching(/^[0-9a-f]{32}$/),
+        updater_running: expect.any(Boolean),
+      },
+    },
+  ]);
+  await index("b");
+  const after = await ask("GET /films/_design/i/_info");
+  expect(after.json.view_index.signature).not.toBe(before.json.view_index.signature);
+  await ask("PUT /films/_design/views", { body: { views: { v: { map: "function () {}" } } } });
+  expect((await ask("GET /films/_design/views/_info")).status).toBe(501);
+  expect((await ask("GET /films/_design/none/_info")).status).toBe(404);
+});

@@ -237,6 +237,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "POST /{database}/_ensure_full_commit",
       "POST /{database}/_explain",
       "POST /{database}/_find",
+      "GET /{database}/_design/{name}/_info",
       "GET /{database}/_index",
       "POST /{database}/_index",
       "POST /{database}/_index/_bulk_delete",

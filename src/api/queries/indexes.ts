@@ -1,6 +1,7 @@
 /** `_index` (`mango_httpd`, `mango_idx`): lists, makes and removes indexes. They are views of design documents in the language `query`. */
 import {
   isJsonObject,
+  md5HexOf,
   objectOf,
   parseJson,
   printJson,
@@ -30,7 +31,7 @@ import { json, jsonText } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
-import { listIndexes } from "./plan.ts";
+import { indexState, listIndexes } from "./plan.ts";
 
 /** Others may change the same design document meanwhile. */
 const CONFLICTS_MAX = 10;
@@ -42,6 +43,7 @@ export function indexRoutes(parts: DatabaseParts): Route[] {
   return [
     defineRoute("GET", "/{database}/_index", (call) => listAll(parts, call)),
     defineRoute("POST", "/{database}/_index", (call) => create(parts, call)),
+    defineRoute("GET", "/{database}/_design/{name}/_info", (call) => describeDesign(parts, call)),
     defineRoute("POST", "/{database}/_index/_bulk_delete", (call) => removeMany(parts, call)),
     defineRoute("DELETE", "/{database}/_index/{rest...}", (call) => removeOne(parts, call)),
   ];
@@ -55,6 +57,31 @@ async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
   const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
   return jsonText(200, printJson({ total_rows: indexes.length, indexes: shown.map(indexView) }));
+}
+
+/** The indexes of one design document. Sizes are not known: entries are rows of the store like all others. */
+async function describeDesign(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
+  const name = parameter(call, "name");
+  const design = await readDesign(parts, call, designId(name));
+  if (design === undefined) throw new ProtocolError(404, "not_found", "missing");
+  if (bodyOf(design).language !== "query") {
+    throw new ProtocolError(501, "not_implemented", "Views are not part of Tandem.");
+  }
+  const sources = (await listIndexes(parts, call)).flatMap(({ source }) =>
+    source?.stored.design === design.id ? source : [],
+  );
+  const states = await Promise.all(
+    sources.map(async ({ number }) => (await indexState(parts, call, number)).state),
+  );
+  const definitions = sources.map(({ stored: { name: view, fields, partialFilter } }) => {
+    return [view, fields, partialFilter ?? null];
+  });
+  const view_index = {
+    language: "query",
+    signature: md5HexOf(parts.runtime.digests, [utf8Encode(printJson(definitions))]),
+    updater_running: states.some((state) => state?.isReady === false),
+  };
+  return json(200, { name, view_index });
 }
 
 /** An index that is asked for. */
