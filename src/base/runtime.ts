@@ -68,6 +68,9 @@ export interface Compression {
   gzipWhole(bytes: Uint8Array, options: Pick<GzipOptions, "level">): Promise<Uint8Array>;
   gzip(chunks: AsyncIterable<Uint8Array>, options: GzipOptions): AsyncIterable<Uint8Array>;
   gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  /** Decodes HTTP's `deflate`: zlib's format, or (as some servers send it) without its header. */
+  inflate(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  unbrotli(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 
 /** The one stream of announced events (`events.ts`). */

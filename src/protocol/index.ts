@@ -7,6 +7,7 @@ export {
   BatchReader,
   batchMessage,
 } from "./batch.ts";
+export { checkCreation } from "./database-creation.ts";
 export type { Term } from "./external-term.ts";
 export {
   atom,

@@ -159,3 +159,24 @@ describe("databases", () => {
     expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
   });
 });
+
+test.each([
+  ["partitioned=true", 501, "not_implemented", "Partitioned databases are not supported"],
+  ["partitioned=maybe", 400, "bad_request", "Invalid `partitioned` parameter"],
+  ["partitioned=", 400, "bad_request", "Invalid `partitioned` parameter"],
+  ["q=abc", 400, "bad_request", "The `q` value should be a positive integer."],
+  ["q=1.5", 400, "bad_request", "The `q` value should be a positive integer."],
+  ["q=-1&n=1", 400, "bad_request", "The `q` value should be a positive integer."],
+  ["n=0", 400, "bad_request", "The `n` value should be a positive integer."],
+  ["n=", 400, "bad_request", "The `n` value should be a positive integer."],
+])("PUT /db?%s answers %i, and creates nothing", async (query, status, error, reason) => {
+  const { ask } = await openFilms();
+  const refused = await ask(`PUT /new?${query}`, { body: "" });
+  expect(refused).toMatchObject({ status, json: { error, reason } });
+  expect((await ask("GET /new")).status).toBe(404);
+});
+
+test("PUT /db?q=8&n=3&partitioned=false creates the database", async () => {
+  const { ask } = await openFilms();
+  expect((await ask("PUT /new?q=8&n=3&partitioned=false", { body: "" })).status).toBe(201);
+});

@@ -188,6 +188,31 @@ test("a server that knows no _doc_ids tells of all documents, and we choose", as
   expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
 });
 
+test("a server that ignores doc_ids gets the rows dropped that were not asked for", async () => {
+  const endpoint = open(() => ({ status: 200, body: page }));
+  const selection = { kind: "doc-ids", ids: ["b"] };
+  expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
+});
+
+test.each([400, 405, 501])(
+  "a continuous job continues if the source filters by ids in feed=normal only (%i)",
+  async (status) => {
+    const endpoint = open(({ url, method }) =>
+      method === "POST" && url.includes("feed=longpoll")
+        ? { status, body: '{"error":"bad_request","reason":"feed"}' }
+        : { status: 200, body: page },
+    );
+    const selection = { kind: "doc-ids", ids: ["b"] } as const;
+    const request = { since: 0, selection, winningRevisionsOnly: false, continuous: true };
+    for await (const items of endpoint.changes(request, signal)) {
+      const ids = items.flatMap((item) => (item.kind === "change" ? [item.change.id] : []));
+      expect(ids).toEqual(["b"]);
+      break;
+    }
+    expect.assertions(1);
+  },
+);
+
 const row = (id: string) => {
   const ok = { _id: id, _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
   return { id, docs: [{ ok }] };

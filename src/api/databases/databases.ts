@@ -1,7 +1,7 @@
 /** Databases: creates, describes and removes them, and changes their settings. */
 import { type JsonText, jsonKind } from "../../base/index.ts";
 import { SECURITY_BYTES_MAX } from "../../databases/index.ts";
-import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { badRequest, checkCreation, ProtocolError } from "../../protocol/index.ts";
 import {
   databaseName,
   locationOf,
@@ -47,6 +47,7 @@ async function describe(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
 
 async function create({ kv, databases }: DatabaseParts, call: Call): Promise<ApiResponse> {
   const name = databaseName(call);
+  checkCreation(Object.fromEntries(call.request.query));
   await kv.transact((tx) => databases.create(tx, name));
   return json(201, OK, { Location: locationOf(call) });
 }

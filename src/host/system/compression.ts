@@ -1,8 +1,16 @@
 /** gzip by Node.js, as streams from iterable to iterable, and of bytes that are there. */
-import { Readable } from "node:stream";
+import { Readable, type Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
-import { constants, createGunzip, createGzip, type Gunzip, type Gzip, gzip } from "node:zlib";
+import {
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createGzip,
+  createInflate,
+  createInflateRaw,
+  gzip,
+} from "node:zlib";
 import type { Compression } from "../../base/index.ts";
 
 const gzipAtOnce = promisify(gzip);
@@ -14,16 +22,38 @@ export const systemCompression: Compression = {
     return through(chunks, () => createGzip({ level, flush }));
   },
   gunzip: (chunks) => through(chunks, createGunzip),
+  inflate,
+  unbrotli: (chunks) => through(chunks, createBrotliDecompress),
 };
 
 /** Runs all chunks through one stream. A consumer that stops early, or a source that fails, ends the stream. */
 async function* through(
   chunks: AsyncIterable<Uint8Array>,
-  create: () => Gzip | Gunzip,
+  create: () => Transform,
 ): AsyncIterable<Uint8Array> {
   const stream = create();
   const feeding = pipeline(Readable.from(chunks, { objectMode: false }), stream);
   // Its error also ends the stream, whose reader below throws it.
   feeding.catch(() => {});
   for await (const chunk of stream) yield chunk as Uint8Array;
+}
+
+async function* inflate(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  const pieces = chunks[Symbol.asyncIterator]();
+  const first = await pieces.next();
+  if (first.done === true) return;
+  const { value } = first;
+  // The low bits of zlib's first byte name its method, 8 (RFC 1950).
+  const isZlib = ((value[0] ?? 0) & 0x0f) === 8;
+  const whole = (async function* () {
+    try {
+      yield value;
+      for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+        yield next.value;
+      }
+    } finally {
+      await pieces.return?.();
+    }
+  })();
+  yield* through(whole, isZlib ? createInflate : createInflateRaw);
 }

@@ -12,6 +12,7 @@ import {
   type Spending,
   withBatches,
   withBudget,
+  withDecoding,
   withLatency,
   withLoginGate,
 } from "../../http-client/index.ts";
@@ -79,8 +80,12 @@ export class Endpoints {
     this.#parts = parts;
     const { clock } = parts.runtime;
     this.#latencies = new Latencies(clock);
-    const { digests } = parts.runtime;
-    const fetch = withLatency(clock, withBatches(clock, parts.fetch), this.#latencies);
+    const { digests, compression } = parts.runtime;
+    const fetch = withLatency(
+      clock,
+      withBatches(clock, withDecoding(parts.fetch, compression)),
+      this.#latencies,
+    );
     this.#fetch = withLoginGate(fetch, { digests, gates: parts.loginGates });
   }
 

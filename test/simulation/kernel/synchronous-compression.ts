@@ -1,5 +1,5 @@
 /** Compression that is done when it is asked for: the machine's takes real time, in which virtual time would pass. */
-import { gunzipSync, gzipSync } from "node:zlib";
+import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
 import type { Compression } from "../../../src/base/index.ts";
 
 export const SYNCHRONOUS_COMPRESSION: Compression = {
@@ -11,6 +11,12 @@ export const SYNCHRONOUS_COMPRESSION: Compression = {
   },
   async *gunzip(chunks) {
     yield gunzipSync(await whole(chunks));
+  },
+  async *inflate(chunks) {
+    yield inflateSync(await whole(chunks));
+  },
+  async *unbrotli(chunks) {
+    yield brotliDecompressSync(await whole(chunks));
   },
 };
 

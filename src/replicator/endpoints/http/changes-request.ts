@@ -47,16 +47,18 @@ export function askedChanges(
   return { method: "POST", path, body: filter };
 }
 
-/** Whether an answer is that of an old server, which cannot filter by ids: it tells of all documents then, and we choose. */
+/** Answers of servers that cannot filter by ids, or not in this kind of feed: all changes are read then, and chosen from. */
+const NOT_FILTERED: ReadonlySet<number> = new Set([400, 405, 501]);
+
 export function knowsNoIds(status: number, selection: Selection): boolean {
-  return status === 405 && selection.kind === "doc-ids";
+  return NOT_FILTERED.has(status) && selection.kind === "doc-ids";
 }
 
 type Changes = readonly ChangedDocument[];
 
-/** Takes from the changes of a feed that were `asked` for those that are `wanted`. */
-export function chooser(asked: Selection, wanted: Selection): (changes: Changes) => Changes {
-  if (asked === wanted || wanted.kind !== "doc-ids") return (changes) => changes;
+/** Drops the changes of documents that were not asked for: a server may ignore `doc_ids`. */
+export function chooser(wanted: Selection): (changes: Changes) => Changes {
+  if (wanted.kind !== "doc-ids") return (changes) => changes;
   const ids = new Set(wanted.ids);
   return (changes) => changes.filter(({ id }) => ids.has(id));
 }

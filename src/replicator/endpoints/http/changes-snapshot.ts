@@ -54,14 +54,13 @@ export async function* readChangesSnapshot(
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {
   let { since, selection } = request;
-  let choose = chooser(selection, request.selection);
+  const choose = chooser(request.selection);
   let hasNews = request.showsEnd === true;
   for (;;) {
     const asked = { ...request, selection, since };
     const feed = await openFeed(requests, options, asked, signal);
     if (feed === "no-doc-ids") {
       selection = { kind: "all" };
-      choose = chooser(selection, request.selection);
       continue;
     }
     try {

@@ -59,14 +59,13 @@ async function* readPages(
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {
   let { since, selection } = request;
-  let choose = chooser(selection, request.selection);
+  const choose = chooser(request.selection);
   let rowsMax = CHANGES_ROWS_MAX;
   for (;;) {
     const asked = { ...request, selection, since };
     const page = await readPage(requests, { timeoutMs, rowsMax }, asked, signal);
     if (page === "no-doc-ids") {
       selection = { kind: "all" };
-      choose = chooser(selection, request.selection);
       continue;
     }
     const items = choose(page.changes).map((change): ChangesItem => ({ kind: "change", change }));

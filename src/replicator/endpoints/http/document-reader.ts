@@ -116,6 +116,7 @@ export class HttpDocumentReader {
     return readOpenRevisions(
       {
         response,
+        compression: this.#parts.runtime.compression,
         outline: (bytes, limits) => this.#requests.outline(bytes, path, limits),
         parseMultipart: this.#parts.parseMultipart,
         readAttachment: (document, attachment) =>
@@ -141,9 +142,7 @@ export class HttpDocumentReader {
       if (error instanceof EndpointError && error.answer?.status === 404) return undefined;
       throw error;
     }
-    const isCompressed = response.headers.get("content-encoding")?.toLowerCase() === "gzip";
-    const { body } = response;
-    return attachmentMd5(runtime, isCompressed ? runtime.compression.gunzip(body) : body);
+    return attachmentMd5(runtime, response.body);
   }
 
   /** For servers that answer `open_revs` without the attachments' bytes: one request for each. */
@@ -156,7 +155,6 @@ export class HttpDocumentReader {
     yield* (await this.#attachment(id, revision, name, signal)).body;
   }
 
-  /** Nobody asks for it compressed; a server may send it so all the same. */
   async #attachment(
     id: string,
     revision: string,

@@ -3,6 +3,7 @@
  * or multipart/related with the attachments after the document, or a JSON array.
  */
 import {
+  type Compression,
   type JsonValue,
   parseJson,
   printJson,
@@ -10,7 +11,7 @@ import {
   splitObject,
 } from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
-import { type FetchResponse, readBytes } from "../../../http-client/index.ts";
+import { decodedBody, type FetchResponse, readBytes } from "../../../http-client/index.ts";
 import {
   type MultipartParser,
   type MultipartPart,
@@ -33,6 +34,7 @@ const RESULTS_DEPTH = 3;
 export interface OpenRevisionsAnswer {
   readonly response: FetchResponse;
   readonly parseMultipart: MultipartParser;
+  readonly compression: Compression;
   readonly outline: OutlineDocument;
   /** The stored bytes of an attachment whose bytes the answer does not hold. */
   readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
@@ -58,8 +60,8 @@ export async function readOpenRevisions(
   for await (const part of parseMultipart(response.body, boundaryOf(parameters))) {
     const partType = parseMediaType(part.headers.get("content-type") ?? "application/json");
     if (partType.type === "multipart/related") {
-      const parts = parseMultipart(part.body, boundaryOf(partType.parameters));
-      await consumeRelated(parts, outline, consume);
+      const body = plainBody(answer, part);
+      await consumeRelated(answer, parseMultipart(body, boundaryOf(partType.parameters)), consume);
       found = true;
       continue;
     }
@@ -67,7 +69,7 @@ export async function readOpenRevisions(
       await drain(part.body);
       continue;
     }
-    const document = await readJson(part, DOCUMENT_DEPTH, outline);
+    const document = await readJson({ body: plainBody(answer, part) }, DOCUMENT_DEPTH, outline);
     // Its stubs are attachments that the target has: the server would have sent the others.
     await consume(withoutAttachments(document));
     found = true;
@@ -93,14 +95,15 @@ async function readArray(
 
 /** The document first, then the attachments that follow, in the order of `_attachments`. */
 async function consumeRelated(
+  answer: OpenRevisionsAnswer,
   parts: AsyncIterable<MultipartPart>,
-  outline: OutlineDocument,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<void> {
   const iterator = parts[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
-  const document = await readJson(first.value, DOCUMENT_DEPTH, outline);
+  const body = plainBody(answer, first.value);
+  const document = await readJson({ body }, DOCUMENT_DEPTH, answer.outline);
   const { id, attachments } = parseDocument(document);
   const following = attachments.filter(({ content }) => content.kind === "follows");
   const described = following.map(describe);
@@ -109,14 +112,23 @@ async function consumeRelated(
     text: document.text,
     hasStubs: following.length < attachments.length,
     outline: described,
-    attachments: followingParts(iterator, following),
+    attachments: followingParts(answer, iterator, following),
   });
   for (let rest = await iterator.next(); rest.done !== true; rest = await iterator.next()) {
     await drain(rest.value.body);
   }
 }
 
+/** The bytes of a part without the codings that its document does not account for. */
+function plainBody(
+  { compression }: OpenRevisionsAnswer,
+  { headers, body }: MultipartPart,
+): AsyncIterable<Uint8Array> {
+  return decodedBody(compression, headers.get("content-encoding"), body);
+}
+
 async function* followingParts(
+  answer: OpenRevisionsAnswer,
   parts: AsyncIterator<MultipartPart>,
   following: readonly WireAttachment[],
 ): AsyncIterable<AttachmentStream> {
@@ -131,7 +143,8 @@ async function* followingParts(
     const name = disposition && parseMediaType(disposition).parameters.get("filename");
     const item = (name && byName.get(name)) || following[index];
     if (item === undefined) throw new ProtocolError(400, "bad_request", "Unknown attachment part");
-    yield { ...describe(item), body: bounded(item, next.value.body) };
+    const body = item.encoding === undefined ? plainBody(answer, next.value) : next.value.body;
+    yield { ...describe(item), body: bounded(item, body) };
   }
 }
 

@@ -11,6 +11,7 @@ import {
 } from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type { Transaction } from "../../../kv/index.ts";
+import { checkCreation, ProtocolError } from "../../../protocol/index.ts";
 import type {
   BulkReadResult,
   ChangesItem,
@@ -51,15 +52,19 @@ export class LocalEndpoint implements Endpoint {
     this.#writer = new LocalDocumentWriter(this.#access);
   }
 
-  async create(): Promise<boolean> {
+  async create(parameters: Readonly<Record<string, string>>): Promise<boolean> {
     const { kv, databases } = this.#access.parts;
     const { isAdmin } = await this.#access.user();
     try {
       if (!isAdmin) throw new EndpointError("unauthorized", "You are not a server admin.");
       this.#access.refuseSystemName();
-      await kv.transact((tx) => databases.create(tx, this.#access.name));
+      await kv.transact(async (tx) => {
+        await databases.create(tx, this.#access.name);
+        checkCreation(parameters);
+      });
       return true;
     } catch (error) {
+      if (error instanceof ProtocolError) throw new EndpointError("db_create_failed", error.reason);
       if (errorCode(error) !== "STORE_DATABASE_EXISTS") throw this.#access.shown(error);
       return false;
     }

@@ -1,0 +1,120 @@
+/**
+ * Decodes answers that a server or proxy compressed although no request asked for it. Everything that reads, limits or
+ * charges a body therefore counts decoded bytes.
+ */
+import { type Compression, OperationalError } from "../base/index.ts";
+import { type Fetch, type FetchResponse, RequestFailedError } from "./fetch.ts";
+
+/** Names that some servers send for a body without any coding. */
+const PLAIN: ReadonlySet<string> = new Set(["", "identity", "none", "binary", "utf-8", "utf8"]);
+
+/** Codings of one body; a server that stacks more sends a decompression bomb. */
+const CODINGS_MAX = 2;
+
+/** The answer is in a coding that this program cannot decode; `details.reason` names it. A repetition is in vain. */
+export class EncodingUnsupportedError extends OperationalError {
+  override readonly name = "EncodingUnsupportedError";
+
+  constructor(encoding: string) {
+    super("HTTP_ENCODING_UNSUPPORTED", "The answer cannot be decoded", {
+      reason: `an answer has the Content-Encoding ${JSON.stringify(encoding.slice(0, 100))}; expected none, gzip, deflate or br`,
+    });
+  }
+}
+
+/** Requests that name the encodings which they accept get the answer as it came. */
+export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
+  return async (request) => {
+    const response = await fetch(request);
+    const encoding = response.headers.get("content-encoding");
+    if (encoding === undefined || request.headers?.["accept-encoding"] !== undefined) {
+      return response;
+    }
+    const { method, url } = request;
+    const fail = (error: unknown): never => {
+      if (!isDamaged(error)) throw error;
+      throw new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" }, { cause: error });
+    };
+    try {
+      return decoded(response, guarded(decodedBody(compression, encoding, response.body), fail));
+    } catch (error) {
+      response.discard();
+      throw error;
+    }
+  };
+}
+
+/** The body without its codings. Throws an EncodingUnsupportedError before anything is read. */
+export function decodedBody(
+  compression: Compression,
+  encoding: string | undefined,
+  body: AsyncIterable<Uint8Array>,
+): AsyncIterable<Uint8Array> {
+  const codings = (encoding ?? "")
+    .split(",")
+    .map((coding) => coding.trim().toLowerCase())
+    .filter((coding) => !PLAIN.has(coding));
+  if (codings.length > CODINGS_MAX) throw new EncodingUnsupportedError(encoding as string);
+  return codings.reduceRight((rest, coding) => {
+    const decode = decoderOf(compression, coding);
+    if (decode === undefined) throw new EncodingUnsupportedError(encoding as string);
+    return unlessEmpty(rest, decode);
+  }, body);
+}
+
+type Decode = (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+
+function decoderOf(compression: Compression, coding: string): Decode | undefined {
+  if (coding === "gzip" || coding === "x-gzip") return (chunks) => compression.gunzip(chunks);
+  if (coding === "deflate") return (chunks) => compression.inflate(chunks);
+  return coding === "br" ? (chunks) => compression.unbrotli(chunks) : undefined;
+}
+
+/** An answer without a body, such as 304, may name a coding. */
+async function* unlessEmpty(
+  body: AsyncIterable<Uint8Array>,
+  decode: Decode,
+): AsyncIterable<Uint8Array> {
+  const pieces = body[Symbol.asyncIterator]();
+  let first = await pieces.next();
+  while (first.done !== true && first.value.length === 0) first = await pieces.next();
+  if (first.done === true) return;
+  const { value } = first;
+  yield* decode(
+    (async function* () {
+      try {
+        yield value;
+        for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+          yield next.value;
+        }
+      } finally {
+        await pieces.return?.();
+      }
+    })(),
+  );
+}
+
+async function* guarded(
+  body: AsyncIterable<Uint8Array>,
+  fail: (error: unknown) => never,
+): AsyncIterable<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/** The length on the wire says nothing about the decoded body. */
+function decoded(response: FetchResponse, body: AsyncIterable<Uint8Array>): FetchResponse {
+  const headers = new Map(response.headers);
+  headers.delete("content-encoding");
+  headers.delete("content-length");
+  return { status: response.status, headers, body, discard: () => response.discard() };
+}
+
+/** Errors of the decoder, as opposed to those of the connection. */
+function isDamaged(error: unknown): boolean {
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === "string" && /^(Z_|ERR__ERROR_|ERR_BROTLI|ERR_PADDING)/.test(code);
+}
