@@ -60,6 +60,9 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bMath\.random\b/, "Math.random: take a Random"],
 ];
 
+/** The one use of `encodeURIComponent`, and its declaration. The dashboard knows no other layer. */
+const ENCODERS = new Set(["protocol/urls.ts", "platform.d.ts"]);
+
 /** Not in tests, whose lists have a known length. */
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
   [
@@ -93,6 +96,9 @@ export function checkSource(path: string, text: string): string[] {
     };
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
+    if (/\bencodeURIComponent\b/.test(line) && layer !== "dashboard" && !ENCODERS.has(path)) {
+      report("encodeURIComponent throws for unpaired surrogates: use percentEncode of protocol");
+    }
     for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);
     if (JSON_PARSE.test(line) && JSON_PARSE_USES[path] === undefined) {
       report("JSON.parse: use parseJson, or list the file with a reason in json-parse-uses.ts");

@@ -2,7 +2,7 @@
  * The API as a whole: routes, authentication, authorization, and the handler that turns every error into a response.
  */
 import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
-import { ProtocolError } from "../protocol/index.ts";
+import { ProtocolError, percentEncode } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";
 import { refuseForeignPages, refuseForms } from "./access/foreign-pages.ts";
 import type { ApiParts } from "./api-parts.ts";
@@ -225,7 +225,7 @@ function sendable(headers: Headers): Headers {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => {
       const text = value.replace(/\p{Surrogate}/gu, "\ufffd");
-      return [name, text.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char))];
+      return [name, text.replace(/[^\x20-\x7e]/gu, (char) => percentEncode(char))];
     }),
   );
 }

@@ -1,6 +1,6 @@
 /** `tandem budgets`: limits of a cluster's use of a server. */
 import type { Command } from "commander";
-import { maskCredentials } from "../protocol/index.ts";
+import { maskCredentials, percentEncode } from "../protocol/index.ts";
 import { answerWith, printOk } from "./answers.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
@@ -73,7 +73,7 @@ function pathOf(name: string): string {
       `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT], without a password`,
     );
   }
-  return `/_tandem/budgets/${encodeURIComponent(name)}`;
+  return `/_tandem/budgets/${percentEncode(name)}`;
 }
 
 function print(answer: unknown): string {

@@ -1,5 +1,7 @@
 /** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
+
 import type { Command } from "commander";
+import { percentEncode } from "../protocol/index.ts";
 import { answerWith, ForeignAnswerError, textAnswer } from "./answers.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
@@ -106,7 +108,7 @@ async function readSections(
 
 function pathOf({ node }: ConfigFlags, ...parts: readonly string[]): string {
   return ["/_node", node, "_config", ...parts]
-    .map((part, index) => (index === 0 ? part : encodeURIComponent(part)))
+    .map((part, index) => (index === 0 ? part : percentEncode(part)))
     .join("/");
 }
 

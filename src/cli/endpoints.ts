@@ -1,5 +1,7 @@
 /** `tandem endpoints`: the servers that the jobs of a cluster copy from and to. */
+
 import type { Command } from "commander";
+import { percentEncode } from "../protocol/index.ts";
 import { answerWith } from "./answers.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
@@ -25,7 +27,7 @@ export function addEndpointsCommand(program: Command): void {
     .option("--limit <number>", "so many at most (default 100)")
     .action((flags: EndpointFlags) =>
       askServer(flags, async (server) => {
-        const query = flags.limit === undefined ? "" : `?limit=${encodeURIComponent(flags.limit)}`;
+        const query = flags.limit === undefined ? "" : `?limit=${percentEncode(flags.limit)}`;
         return [await server.ask("GET", `/_tandem/endpoints${query}`), print];
       }),
     );

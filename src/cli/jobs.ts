@@ -1,6 +1,8 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
+
 import type { Command } from "commander";
 import { parseJson } from "../base/index.ts";
+import { percentEncode } from "../protocol/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { printFailingGroups } from "./failing-groups.ts";
@@ -193,7 +195,7 @@ function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
 }
 
 function jobPath(id: string): string {
-  return `/_tandem/jobs/${encodeURIComponent(id)}`;
+  return `/_tandem/jobs/${percentEncode(id)}`;
 }
 
 /** Sequences are numbers, strings or arrays; what is no JSON is a string. */

@@ -1,6 +1,8 @@
 /** `tandem nodes`: the processes of a server's cluster that run jobs. */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { percentEncode } from "../protocol/index.ts";
 import { answerWith, printOk } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
@@ -77,7 +79,7 @@ function nodesOf(answer: unknown): NodesAnswer {
 }
 
 function pathOf(name: string): string {
-  return `/_tandem/nodes/${encodeURIComponent(name)}`;
+  return `/_tandem/nodes/${percentEncode(name)}`;
 }
 
 function printNodes(answer: unknown): string {

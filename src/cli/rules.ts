@@ -1,7 +1,9 @@
 /** `tandem rules …`: rules that copy the databases of a server. */
+
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { parseJson, printJson } from "../base/index.ts";
+import { percentEncode } from "../protocol/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
@@ -104,7 +106,7 @@ export function addRulesCommand(program: Command): void {
 }
 
 function pathOf(name: string, { dryRun = false }: Pick<Flags, "dryRun"> = {}): string {
-  return `/_tandem/rules/${encodeURIComponent(name)}${dryRun ? "?dry_run=true" : ""}`;
+  return `/_tandem/rules/${percentEncode(name)}${dryRun ? "?dry_run=true" : ""}`;
 }
 
 function readRule(file: string): unknown {

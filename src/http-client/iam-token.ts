@@ -1,5 +1,7 @@
 /** IBM's Identity and Access Management: an API key is exchanged for a bearer token that lasts an hour. */
+
 import type { Runtime } from "../base/index.ts";
+import { percentEncode } from "../protocol/index.ts";
 import { type Connection, withoutIdentity } from "./connection.ts";
 import { type Fetch, RequestFailedError, readText } from "./fetch.ts";
 import type { GrantOutcome, GrantSource } from "./shared-grant.ts";
@@ -38,7 +40,7 @@ export class IamToken implements GrantSource {
   async obtain(): Promise<GrantOutcome> {
     const { clock, fetch, connection, userAgent } = this.#parts;
     const { apiKey, tokenUrl } = this.#credentials;
-    const grantType = encodeURIComponent("urn:ibm:params:oauth:grant-type:apikey");
+    const grantType = percentEncode("urn:ibm:params:oauth:grant-type:apikey");
     const response = await fetch({
       method: "POST",
       url: tokenUrl,
@@ -47,7 +49,7 @@ export class IamToken implements GrantSource {
         "content-type": "application/x-www-form-urlencoded",
         "user-agent": userAgent,
       },
-      body: `grant_type=${grantType}&apikey=${encodeURIComponent(apiKey)}`,
+      body: `grant_type=${grantType}&apikey=${percentEncode(apiKey)}`,
       inactivityTimeoutMs: TIMEOUT_MS,
       connection: withoutIdentity(connection),
       signal: new AbortController().signal,

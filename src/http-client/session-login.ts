@@ -2,7 +2,9 @@
  * A session with a CouchDB: one `POST /_session` for all jobs of a user, instead of a password with each request, which
  * the server would have to hash each time (`couch_replicator_auth_session`). Servers without sessions get the password.
  */
+
 import type { Runtime } from "../base/index.ts";
+import { percentEncode } from "../protocol/index.ts";
 import type { Connection } from "./connection.ts";
 import {
   type Fetch,
@@ -96,7 +98,7 @@ export class SessionLogin implements GrantSource {
         "user-agent": userAgent,
         ...headers,
       },
-      body: `name=${encodeURIComponent(username)}&password=${encodeURIComponent(password)}`,
+      body: `name=${percentEncode(username)}&password=${percentEncode(password)}`,
       inactivityTimeoutMs: LOGIN_TIMEOUT_MS,
       connection,
       signal: new AbortController().signal,

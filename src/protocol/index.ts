@@ -44,7 +44,9 @@ export {
   encodeAttachmentName,
   encodeDatabaseName,
   encodeDocumentId,
+  isWellFormed,
   maskCredentials,
+  percentEncode,
   stripCredentials,
 } from "./urls.ts";
 export type {

@@ -1,21 +1,44 @@
 /** Names in paths, and the URLs of endpoints without their secrets. */
 
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/**
+ * Percent-encodes any text. Unlike `encodeURIComponent` it does not throw: an unpaired surrogate becomes the three bytes
+ * that UTF-8 would have for it, so the server that sent it recognizes it, and any other server refuses it.
+ */
+export function percentEncode(text: string): string {
+  if (!LONE_SURROGATE.test(text)) return encodeURIComponent(text);
+  return text.replace(/\p{Surrogate}|\P{Surrogate}+/gu, (part) =>
+    LONE_SURROGATE.test(part) ? surrogateBytes(part.charCodeAt(0)) : encodeURIComponent(part),
+  );
+}
+
+/** Whether a text has a form in UTF-8. */
+export function isWellFormed(text: string): boolean {
+  return !LONE_SURROGATE.test(text);
+}
+
+function surrogateBytes(code: number): string {
+  const bytes = [0xe0 | (code >> 12), 0x80 | ((code >> 6) & 0x3f), 0x80 | (code & 0x3f)];
+  return bytes.map((byte) => `%${byte.toString(16).toUpperCase()}`).join("");
+}
+
 /** A database name as one path segment. */
 export function encodeDatabaseName(name: string): string {
-  return encodeURIComponent(name);
+  return percentEncode(name);
 }
 
 /** A document id in a path: `_design/` and `_local/` keep their slash. */
 export function encodeDocumentId(id: string): string {
   for (const prefix of ["_design/", "_local/"]) {
-    if (id.startsWith(prefix)) return prefix + encodeURIComponent(id.slice(prefix.length));
+    if (id.startsWith(prefix)) return prefix + percentEncode(id.slice(prefix.length));
   }
-  return encodeURIComponent(id);
+  return percentEncode(id);
 }
 
 /** An attachment's name in a path; its slashes stay. */
 export function encodeAttachmentName(name: string): string {
-  return name.split("/").map(encodeURIComponent).join("/");
+  return name.split("/").map(percentEncode).join("/");
 }
 
 /** Of a mistyped URL the slashes may be missing; of other schemes they tell the scheme from a user. */

@@ -298,3 +298,16 @@ describe("_all_docs", () => {
     expect(await idsOf("?skip=1500&limit=700")).toEqual(ids.slice(1_500, 2_200));
   });
 });
+
+test.each(["startkey", "start_key", "endkey", "key", "keys"])(
+  "a %s with an unpaired surrogate is refused with 400, in the URL and in a body",
+  async (name) => {
+    const { ask } = await openFilms();
+    const key = name === "keys" ? ["\ud83d"] : "\ud83d";
+    const refused = { status: 400, json: { error: "query_parse_error" } };
+    const text = encodeURIComponent(JSON.stringify(key));
+    expect(await ask(`GET /films/_all_docs?${name}=${text}`)).toMatchObject(refused);
+    const posted = await ask("POST /films/_all_docs", { body: { [name]: key } });
+    expect(posted.status).toBe(400);
+  },
+);

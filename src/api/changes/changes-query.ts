@@ -7,7 +7,7 @@ import {
   type FilterRequest,
   parseFilterName,
 } from "../../documents/index.ts";
-import { badRequest, fieldPath, ProtocolError } from "../../protocol/index.ts";
+import { badRequest, fieldPath, ProtocolError, percentEncode } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { flagParameter, isTextList, jsonParameter } from "../http/query.ts";
@@ -131,7 +131,7 @@ async function filterRequest(
   const shown = [...headers].filter(([name]) => SHOWN_HEADERS.has(name));
   const body = await parsedMembers(call, members);
   const queryText = [...query]
-    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+    .map(([name, value]) => `${percentEncode(name)}=${percentEncode(value)}`)
     .join("&");
   return {
     method,

@@ -2,7 +2,7 @@
 
 import { EMPTY_BYTES, Utf8Text } from "../../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, Document } from "../../databases/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
+import { ProtocolError, percentEncode } from "../../protocol/index.ts";
 import { locationOf, readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { byteRange } from "../http/byte-range.ts";
@@ -137,7 +137,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     attachments,
     parent,
   });
-  const location = `${locationOf(call, id)}/${encodeURIComponent(name)}`;
+  const location = `${locationOf(call, id)}/${percentEncode(name)}`;
   const answer = { ok: true, id, rev: revision };
   return json(201, answer, { ETag: `"${revision}"`, Location: location });
 }

@@ -9,6 +9,7 @@ import {
   badRequest,
   type MultipartPart,
   multipartLength,
+  percentEncode,
   piecesPart,
   type WireAttachment,
   type WrittenPart,
@@ -117,7 +118,7 @@ export function errorPart(error: object): WrittenPart {
 /** A text that cannot end the header that contains it. */
 export function headerText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not pass.
-  return text.replace(/[\u0000-\u001f\u007f]/g, (char) => encodeURIComponent(char));
+  return text.replace(/[\u0000-\u001f\u007f]/g, (char) => percentEncode(char));
 }
 
 /** PUT: the edit, the attachments that follow stored. */

@@ -7,7 +7,7 @@ import {
   printJson,
   utf8Encode,
 } from "../../base/index.ts";
-import { badRequest } from "../../protocol/index.ts";
+import { badRequest, isWellFormed } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanOf, queryError } from "../http/query.ts";
@@ -71,7 +71,7 @@ function parseQuery(
     const text = query.get(name);
     if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;
     try {
-      return parseJson(text);
+      return encodable(parseJson(text));
     } catch {
       throw queryError("invalid UTF-8 JSON");
     }
@@ -194,4 +194,11 @@ function parseCount(name: string, value: unknown): number | undefined {
   }
   if (number >= 0) return Math.min(number, Number.MAX_SAFE_INTEGER);
   throw queryError(`\`${name}\` must be a non-negative integer, not ${number}`);
+}
+
+/** Returns keys that have a form in UTF-8; throws for others, which CouchDB does not parse. */
+function encodable(value: unknown): unknown {
+  const texts = (Array.isArray(value) ? value : [value]).filter((it) => typeof it === "string");
+  if (!texts.every(isWellFormed)) throw queryError("invalid UTF-8 JSON");
+  return value;
 }

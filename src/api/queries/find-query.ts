@@ -7,6 +7,7 @@ import {
   type IdBounds,
   normalizeSelector,
   ProtocolError,
+  percentEncode,
   type SelectorFields,
   selectorFields,
   selectorIdBounds,
@@ -131,7 +132,7 @@ export async function findQuery(call: Call): Promise<FindQuery> {
 /** The content of `bookmark`, which says where the next answer begins. */
 export function bookmarkText(bookmark: Bookmark | undefined): string {
   if (bookmark === undefined) return "nil";
-  if ("id" in bookmark) return `id:${encodeURIComponent(bookmark.id)}`;
+  if ("id" in bookmark) return `id:${percentEncode(bookmark.id)}`;
   return `index:${bookmark.index}:${hexEncode(bookmark.place)}`;
 }
 

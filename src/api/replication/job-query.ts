@@ -1,5 +1,5 @@
 /** The query of a list of jobs, or of a command for several: filters, order and page. What is not understood is refused by name. */
-import { badRequest } from "../../protocol/index.ts";
+import { badRequest, percentEncode } from "../../protocol/index.ts";
 import {
   FAILURE_CLASSES,
   FAILURE_SIDES,
@@ -98,7 +98,7 @@ export function bookmarkOf(
   position: JobPosition | undefined,
 ): string | null {
   if (position === undefined) return null;
-  return encodeURIComponent(JSON.stringify([order, descending, ...position]));
+  return percentEncode(JSON.stringify([order, descending, ...position]));
 }
 
 function filterOf(call: Call): AskedFilter {

@@ -1,6 +1,6 @@
 /** The plan of a move: what becomes of each document of CouchDB's, and why. Reads both servers, and changes nothing. */
 import { forEachConcurrent, printJson } from "../../base/index.ts";
-import { maskCredentials } from "../../protocol/index.ts";
+import { maskCredentials, percentEncode } from "../../protocol/index.ts";
 import {
   describeFailure,
   parseReplication,
@@ -155,7 +155,7 @@ async function takingsOf(
   page: readonly StoredDocument[],
 ): Promise<readonly Taking[]> {
   // A database that is not here lacks all of them.
-  if ((await here.askIfThere("GET", `/${encodeURIComponent(database)}`)) === undefined) {
+  if ((await here.askIfThere("GET", `/${percentEncode(database)}`)) === undefined) {
     return page.map((document) => takingOf(document, { kind: "missing" }, true, []));
   }
   const lacking = await here.lacking(database, page);

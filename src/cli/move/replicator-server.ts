@@ -1,4 +1,5 @@
 /** One of the two servers of a move: its replication documents, and what it runs. CouchDB 3 and Tandem answer alike here. */
+import { percentEncode } from "../../protocol/index.ts";
 import { answerWith } from "../answers.ts";
 import { AnswerError } from "../server-client.ts";
 import type { Server } from "../server-command.ts";
@@ -154,7 +155,7 @@ export class ReplicatorServer {
 
   /** Undefined for a document that is not there. */
   async scheduled(database: string, id: string): Promise<ScheduledDocument | undefined> {
-    const path = `/_scheduler/docs/${encodeURIComponent(database)}/${encodeURIComponent(id)}`;
+    const path = `/_scheduler/docs/${percentEncode(database)}/${percentEncode(id)}`;
     return (await this.askIfThere("GET", path)) as ScheduledDocument | undefined;
   }
 
@@ -183,13 +184,13 @@ export function hasEndedThere(scheduled: ScheduledDocument | undefined): boolean
 }
 
 export function pathOf(database: string, id?: string): string {
-  const path = `/${encodeURIComponent(database)}`;
-  return id === undefined ? path : `${path}/${encodeURIComponent(id)}`;
+  const path = `/${percentEncode(database)}`;
+  return id === undefined ? path : `${path}/${percentEncode(id)}`;
 }
 
 /** The job of a document of ours. */
 export function jobPathOf(database: string, id: string): string {
-  return `/_tandem/jobs/${encodeURIComponent(`${database}/${id}`)}`;
+  return `/_tandem/jobs/${percentEncode(`${database}/${id}`)}`;
 }
 
 function storedDocument({ id, value, doc }: Row): readonly StoredDocument[] {

@@ -7,8 +7,10 @@
  *   start   jobs that CouchDB no longer runs are resumed here
  *   back    jobs are paused here, their documents written there again, and deleted here
  */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import { objectOf } from "../../base/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
 import { AnswerError } from "../server-client.ts";
 import { type PlannedDocument, type PlanParts, planPage, revisionsOf } from "./plan.ts";
 import {
@@ -144,14 +146,14 @@ async function stopOne(
   replicationId: string | null,
 ): Promise<Outcome> {
   try {
-    await from.ask("DELETE", `${pathOf(database, id)}?rev=${encodeURIComponent(rev)}`);
+    await from.ask("DELETE", `${pathOf(database, id)}?rev=${percentEncode(rev)}`);
   } catch (error) {
     if (!(error instanceof AnswerError && error.status === 409)) throw error;
     return problem(database, id, "not stopped", "it was changed there meanwhile: take it again");
   }
   const hasEnded = await becomes(async () => {
     if (replicationId === null) return !(await from.activeJobs()).hasDocument(database, id);
-    const path = `/_scheduler/jobs/${encodeURIComponent(replicationId)}`;
+    const path = `/_scheduler/jobs/${percentEncode(replicationId)}`;
     const job = (await from.askIfThere("GET", path)) as Members | undefined;
     return job === undefined || job.database !== database || job.doc_id !== id;
   });
@@ -262,7 +264,7 @@ async function moveBack(
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
   // A run may have written its state meanwhile; pausing ended that.
-  await here.ask("DELETE", `${path}?rev=${encodeURIComponent(String(body._rev ?? rev))}`);
+  await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, is there");
 }
 

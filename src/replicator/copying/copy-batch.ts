@@ -5,6 +5,7 @@
  * Documents with attachments travel alone as well, and their bytes are streamed and never held, unless they are small: then
  * they are part of the text of a document that travels in bulk.
  */
+
 import {
   append,
   inSpan,
@@ -15,6 +16,7 @@ import {
 } from "../../base/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";
 import { type BatchSizes, batchesOf } from "../../documents/index.ts";
+import { isWellFormed } from "../../protocol/index.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
@@ -205,6 +207,11 @@ export class BatchCopier {
       if (this.#isTooLong(id)) {
         const reason = `the id is longer than ${this.#copyLimits.documentIdBytesMax} bytes`;
         this.#passOver(id, named, { error: "document_id_too_long", reason }, outcome);
+        continue;
+      }
+      if (!isWellFormed(id)) {
+        const reason = "the id has an unpaired surrogate, so no database can store it";
+        this.#passOver(id, named, { error: "document_id_invalid", reason }, outcome);
         continue;
       }
       const changed = this.#withoutNoRevisions(id, named, outcome);

@@ -1,6 +1,6 @@
 /** Shows jobs: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
 import type { Worker } from "../../jobs/index.ts";
-import { maskCredentials, stripCredentials } from "../../protocol/index.ts";
+import { maskCredentials, percentEncode, stripCredentials } from "../../protocol/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { isoTime } from "../times.ts";
@@ -131,7 +131,7 @@ function info(entry: JobEntry): Json {
 function shownAddress(address: EndpointAddress | undefined, serverUrl: string): string | null {
   if (address === undefined) return null;
   if (address.kind === "http") return stripCredentials(address.url);
-  return `${serverUrl}${encodeURIComponent(address.database)}/`;
+  return `${serverUrl}${percentEncode(address.database)}/`;
 }
 
 function shownProxy(address: EndpointAddress | undefined): string | null {

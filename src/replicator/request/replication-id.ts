@@ -16,6 +16,7 @@ import {
   hashedSelector,
   jsonTerm,
   list,
+  percentEncode,
   type Selector,
   type Term,
   tuple,
@@ -230,7 +231,7 @@ function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term 
 
 function urlOf(context: ReplicationIdContext, address: EndpointAddress): string {
   if (address.kind === "http") return address.url;
-  return `${context.serverUrl}${encodeURIComponent(address.database)}/`;
+  return `${context.serverUrl}${percentEncode(address.database)}/`;
 }
 
 type Headers = Readonly<Record<string, string>>;

@@ -2,8 +2,10 @@
  * Where a rule copies each database to: an address whose last part, the name of the database, has placeholders. `{db}` stands for the
  * name of the source's database; `{1}`, `{2}` and so on for what the stars of its pattern stand for.
  */
+
 import { largest } from "../../base/index.ts";
 import type { UntrustedName } from "../../databases/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { Glob } from "./glob.ts";
 
@@ -78,7 +80,7 @@ export class TargetTemplate {
 
 /** A database of the server with this URL, which ends in a slash. */
 export function at(serverUrl: string, database: string): string {
-  return serverUrl + encodeURIComponent(database);
+  return serverUrl + percentEncode(database);
 }
 
 function piecesOf(text: string, name: string): readonly Piece[] {

@@ -5,6 +5,7 @@ import {
   encodeAttachmentName,
   encodeDocumentId,
   type MultipartParser,
+  percentEncode,
   type WireAttachment,
 } from "../../../protocol/index.ts";
 import { attachmentMd5 } from "../attachment-md5.ts";
@@ -93,16 +94,16 @@ export class HttpDocumentReader {
     signal: AbortSignal,
   ): Promise<boolean> {
     const id = encodeDocumentId(request.id);
-    let path = `${id}?revs=true&latest=true&open_revs=${encodeURIComponent(JSON.stringify([request.revision]))}`;
+    let path = `${id}?revs=true&latest=true&open_revs=${percentEncode(JSON.stringify([request.revision]))}`;
     const ancestors: string[] = [];
     let length = this.#requests.url.length + path.length + "&atts_since=".length + 12;
     for (const ancestor of request.ancestors) {
-      length += encodeURIComponent(ancestor).length + 9;
+      length += percentEncode(ancestor).length + 9;
       if (length > URL_LENGTH_MAX) break;
       ancestors.push(ancestor);
     }
     if (ancestors.length > 0) {
-      path += `&atts_since=${encodeURIComponent(JSON.stringify(ancestors))}`;
+      path += `&atts_since=${percentEncode(JSON.stringify(ancestors))}`;
     }
     const response = await this.#requests.send("GET", path, {
       headers: { accept: "multipart/mixed" },
@@ -161,7 +162,7 @@ export class HttpDocumentReader {
     name: string,
     signal: AbortSignal,
   ): Promise<FetchResponse> {
-    const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${encodeURIComponent(revision)}`;
+    const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${percentEncode(revision)}`;
     const response = await this.#requests.send("GET", path, { headers: { accept: "*/*" }, signal });
     if (response.status === 200) return response;
     const text = await readText(response);

@@ -9,6 +9,7 @@ import {
   encodeDocumentId,
   type MultipartParser,
   parseWireDocument,
+  percentEncode,
 } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
@@ -288,7 +289,7 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
-    const path = `_local/${encodeURIComponent(id)}`;
+    const path = `_local/${percentEncode(id)}`;
     const response = await this.#requests.ask("GET", path, {
       budget: LOG_ANSWER,
       isShort,
@@ -308,7 +309,7 @@ export class HttpEndpoint implements Endpoint {
     parent: string | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    const path = `_local/${encodeURIComponent(id)}`;
+    const path = `_local/${percentEncode(id)}`;
     const document = joinObject([
       { name: "_id", value: JSON.stringify(`_local/${id}`) },
       ...(parent === undefined ? [] : [{ name: "_rev", value: JSON.stringify(parent) }]),
@@ -340,7 +341,7 @@ export class HttpEndpoint implements Endpoint {
   ): Promise<string | false | undefined> {
     if (!this.continuesLogs) return undefined;
     const parameters = madeAt === undefined ? "" : query({ instance_start_time: madeAt });
-    const path = `_local/${encodeURIComponent(id)}/_continue${parameters}`;
+    const path = `_local/${percentEncode(id)}/_continue${parameters}`;
     const response = await this.#requests.ask("POST", path, {
       body: log,
       budget: SHORT_ANSWER,

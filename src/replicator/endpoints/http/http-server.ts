@@ -1,5 +1,7 @@
 /** A server that speaks the CouchDB protocol, asked about several of its databases at once. */
+
 import type { JsonText } from "../../../base/index.ts";
+import { percentEncode } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError, type SourceSequence } from "../endpoint.ts";
@@ -118,7 +120,7 @@ export class HttpServer {
 
   /** The security object of a database, as text; undefined: there is no such database, or this account may not see it. */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
-    const path = `${encodeURIComponent(name)}/_security`;
+    const path = `${percentEncode(name)}/_security`;
     const { status, json, text } = await this.#requests.ask("GET", path, {
       budget: SECURITY_ANSWER,
       signal,
@@ -152,7 +154,7 @@ export class HttpServer {
 
   /** Of one database. */
   async sequence(name: string, signal: AbortSignal): Promise<SourceSequence | "missing"> {
-    const path = encodeURIComponent(name);
+    const path = percentEncode(name);
     const { status, json } = await this.#requests.ask("GET", path, {
       budget: SHORT_ANSWER,
       signal,

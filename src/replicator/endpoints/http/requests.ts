@@ -44,7 +44,7 @@ import {
   withSpans,
   withTimeLimit,
 } from "../../../http-client/index.ts";
-import { maskCredentials } from "../../../protocol/index.ts";
+import { maskCredentials, percentEncode } from "../../../protocol/index.ts";
 import type { ClientSettings } from "../../replicator-config.ts";
 import { endpointUrl } from "../../request/endpoint-url.ts";
 import type { HttpAddress } from "../../request/replication.ts";
@@ -501,7 +501,7 @@ function shownPath(path: string): string {
 /** The query of a path; empty without parameters. */
 export function query(parameters: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(parameters).map(
-    ([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
+    ([name, value]) => `${percentEncode(name)}=${percentEncode(value)}`,
   );
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
 }

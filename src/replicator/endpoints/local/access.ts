@@ -1,4 +1,5 @@
 /** Access of a replication to a database of our own: as a user, with the rights that the user has at the moment. */
+
 import { errorCode, type Runtime } from "../../../base/index.ts";
 import {
   type AttachmentStore,
@@ -13,6 +14,7 @@ import {
 } from "../../../databases/index.ts";
 import type { DesignFunctions } from "../../../documents/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
+import { percentEncode } from "../../../protocol/index.ts";
 import { EndpointError } from "../endpoint.ts";
 
 /** Their documents hold secrets and name rights of other users. A user who may read some of them may not read all. */
@@ -50,7 +52,7 @@ export class LocalAccess {
   readonly #owner: Authority;
 
   constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
-    this.shownUrl = `${parts.serverUrl}${encodeURIComponent(name)}/`;
+    this.shownUrl = `${parts.serverUrl}${percentEncode(name)}/`;
     this.name = name;
     this.parts = parts;
     this.#owner = owner;

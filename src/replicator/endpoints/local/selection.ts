@@ -1,4 +1,5 @@
 /** The revisions of our own changes that a replication selects. */
+
 import { parseJson, type Runtime } from "../../../base/index.ts";
 import type { Change, Database, Document, SecuritySubject } from "../../../databases/index.ts";
 import {
@@ -11,6 +12,7 @@ import {
 } from "../../../documents/index.ts";
 import type { ReadTransaction } from "../../../kv/index.ts";
 import type { Selector } from "../../../protocol/index.ts";
+import { percentEncode } from "../../../protocol/index.ts";
 import { filterParameters, type Selection } from "../../request/replication.ts";
 
 /** Changes whose documents are read at once. */
@@ -101,7 +103,7 @@ function openFunction(
     openDesignFilter(tx, { runtime, functions }, database, filter, {
       method: "GET",
       path: [database.name, "_changes"],
-      rawPath: `/${encodeURIComponent(database.name)}/_changes`,
+      rawPath: `/${percentEncode(database.name)}/_changes`,
       query: { ...query, filter: name },
       headers: {},
       body: "undefined",
