@@ -13,7 +13,7 @@
  * So at the primary level keys never disagree with the comparer, up to such a character and with the gap itself. Behind the primary
  * level come accents and case; unusual mixtures of accents may be in another order than ICU's. A reader of a range widens it to the
  * primary level (`index-key.ts`) and applies the selector to each document. Texts that the comparer finds equal have the same key,
- * unless it contains a gap.
+ * unless it contains a gap or several marks of one letter.
  */
 import { append, assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
 
@@ -56,6 +56,14 @@ interface Weights {
   readonly ranks: ReadonlyMap<string, Ranks>;
   /** Characters that are no letters of their own, in order. */
   readonly marks: readonly string[];
+}
+
+/** Several marks of one letter. The comparer finds some orders of them equal that keys tell apart. */
+const STACKED_MARKS = /\p{M}\p{M}/u;
+
+/** Whether every text that the comparer finds equal to this one has its key, unless that has a gap. */
+export function hasOneKey(text: string): boolean {
+  return !STACKED_MARKS.test(text.normalize("NFD"));
 }
 
 export class Collation {

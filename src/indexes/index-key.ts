@@ -17,7 +17,7 @@ import {
   joinObject,
   numberValue,
 } from "../base/index.ts";
-import { appendText, type Collation, readKey, readText } from "./collation.ts";
+import { appendText, type Collation, hasOneKey, readKey, readText } from "./collation.ts";
 
 const NULL = 0x10;
 const FALSE = 0x20;
@@ -122,7 +122,7 @@ export class IndexKeys {
       out.push(TEXT);
       const hasGap = !this.#collation.append(out, value, lengthMax);
       if (!hasGap && texts !== undefined) appendText(texts, value.slice(0, lengthMax));
-      return hasGap;
+      return hasGap || (texts === undefined && !hasOneKey(value));
     }
     const isArray = Array.isArray(value);
     if (!isArray && !isJsonObject(value)) {
