@@ -3,8 +3,10 @@
  * large or compressed attachments, whose bytes are streamed and never held.
  */
 import { errorCode, OperationalError, type Runtime } from "../../base/index.ts";
+import { DIGEST_MISMATCH } from "../endpoints/attachment-digests.ts";
 import {
   type Endpoint,
+  EndpointError,
   InvalidDocumentError,
   type PlainDocument,
   type RevisionRequest,
@@ -290,7 +292,11 @@ export class LoneCopier {
     }
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
-      const { status } = result.failure;
+      const { status = 400, error, reason } = result.failure;
+      // The bytes may have been damaged on their way: they are read again before the document is listed.
+      if (error === DIGEST_MISMATCH && !isLast(journey)) {
+        throw new EndpointError(error, reason, { answer: { status, error, reason } });
+      }
       // Who was let in for this run may have been locked out since.
       if (status === 401 || status === 403) await targetBlame.examine(undefined, signal);
       batch.failed("write", [result.failure]);

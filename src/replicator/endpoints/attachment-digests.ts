@@ -21,8 +21,11 @@ export function digestFailure(
   return undefined;
 }
 
+/** CouchDB's word for an attachment whose bytes have another digest than stated. */
+export const DIGEST_MISMATCH = "content_md5_mismatch";
+
 /** What is listed of a document one of whose attachments arrived with other bytes. */
 export function digestMismatch(name: string): Omit<WriteFailure, "id" | "revision"> {
   const reason = `the attachment ${JSON.stringify(name)} has another digest than its document states`;
-  return { status: 400, error: "content_md5_mismatch", reason };
+  return { status: 400, error: DIGEST_MISMATCH, reason };
 }

@@ -106,7 +106,8 @@ async function ask(
   const hasBody = method !== "GET" && method !== "HEAD";
   const response = await fetch(serverUrl + path, {
     method,
-    headers: Object.fromEntries(sent),
+    // What is decoded here would be passed on as compressed.
+    headers: { "accept-encoding": "identity", ...Object.fromEntries(sent) },
     redirect: "manual",
     ...(hasBody ? { body: new Uint8Array(body) } : {}),
   });
