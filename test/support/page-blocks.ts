@@ -21,7 +21,11 @@ const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm start", "every test of a node starts what it builds"],
   ["docs/five-minutes.md", "npm ci", "the same"],
   ["docs/clusters.md", "docker build", "needs Docker, and images that nobody has built yet"],
-  ["docs/clusters.md", "openssl rand", "draws a key; `docs/secrets.md` says the same in a sentence"],
+  [
+    "docs/clusters.md",
+    "openssl rand",
+    "draws a key; `docs/secrets.md` says the same in a sentence",
+  ],
   ["docs/clusters.md", "fdbcli", "changes the versions of a cluster that other tests use"],
   ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
   ["docs/clusters.md", "fdbrestore", "the same"],
