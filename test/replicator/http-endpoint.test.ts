@@ -289,7 +289,11 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     const attachments = (async function* () {})();
     const document = { id: "a", text, hasStubs: false, outline: [], attachments };
     const writing = endpoint.writeDocument(document, signal);
-    await expect(writing).rejects.toMatchObject({ error: "doc_write_failed", answer: { status } });
+    const error =
+      body === ""
+        ? { code: "HTTP_REQUEST_FAILED" }
+        : { error: "doc_write_failed", answer: { status } };
+    await expect(writing).rejects.toMatchObject(error);
   });
 
   test.each([...UNCONFIRMING, '{"ok":true,"id":"_local/b","rev":"0-1"}', '{"id":"_local/a"}'])(

@@ -65,7 +65,7 @@ const IDLE: [
     "a watcher that does not compare jobs that park",
     { lies: false },
     () => vi.spyOn(ParkedJobs.prototype, "takeNew").mockResolvedValue([]),
-    30,
+    70,
   ],
   [
     "a watcher that does not wake whom the feed names",

@@ -12,7 +12,7 @@ import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
 import { writtenAnswer } from "./answer-budget.ts";
 import { documentUpload } from "./document-upload.ts";
-import { asObject, parseObject } from "./json-answer.ts";
+import { asObject, isBroken, parseJson, parseObject } from "./json-answer.ts";
 import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
@@ -75,7 +75,9 @@ export class HttpDocumentWriter {
     });
     const text = await readText(response);
     if (response.status >= 200 && response.status < 300) {
-      if (isWritten(parseObject(text), id, revision)) return { kind: "written" };
+      const written = parseJson(text);
+      if (isWritten(asObject(written), id, revision)) return { kind: "written" };
+      if (written === undefined && isBroken(text)) throw this.#requests.brokenOff("PUT", path);
       const wanted = `the id and revision ${revision} that were sent`;
       throw this.#requests.misread("doc_write_failed", path, response, { text, wanted });
     }
