@@ -175,7 +175,7 @@ test("when a _replicator database is deleted, all of its jobs end, those that ru
   }
   await node.event("replication.started", ({ jobId }) => jobId !== other);
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
-  await node.event("replication.database-removed", ({ removedCount }) => removedCount === 120);
+  await node.event("replication.database-removed");
   const left: string[] = [];
   for await (const { jobId } of node.replicator.entries()) left.push(jobId);
   expect(left).toEqual([other]);
