@@ -19,6 +19,8 @@ test.each([
   ["chance in the core", "base/a.ts", "Math.random();"],
   ["a forgotten mark", "cli/a.ts", "// FIXME"],
   ["JSON.parse in a file that is not listed", "cli/a.ts", "  return JSON.parse(text);"],
+  ["encoding that throws", "cli/a.ts", "encodeURIComponent(id);"],
+  ["decoding that throws", "cli/a.ts", "text.map(decodeURIComponent);"],
   ["a default export", "cli/a.ts", "export default 1;"],
 ])("%s is noticed", (_, path, text) => {
   expect(checkSource(path, text)).toHaveLength(1);

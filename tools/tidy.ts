@@ -60,8 +60,8 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bMath\.random\b/, "Math.random: take a Random"],
 ];
 
-/** The one use of `encodeURIComponent`, and its declaration. The dashboard knows no other layer. */
-const ENCODERS = new Set(["protocol/urls.ts", "platform.d.ts"]);
+/** The one use of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
+const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 
 /** Not in tests, whose lists have a known length. */
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
@@ -96,8 +96,10 @@ export function checkSource(path: string, text: string): string[] {
     };
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
-    if (/\bencodeURIComponent\b/.test(line) && layer !== "dashboard" && !ENCODERS.has(path)) {
-      report("encodeURIComponent throws for unpaired surrogates: use percentEncode of protocol");
+    const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
+    // The dashboard knows no other layer.
+    if (coder !== undefined && layer !== "dashboard" && !URI_COMPONENTS.has(path)) {
+      report(`${coder} throws for outside text: use percentEncode or percentDecode of protocol`);
     }
     for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);
     if (JSON_PARSE.test(line) && JSON_PARSE_USES[path] === undefined) {

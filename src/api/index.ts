@@ -32,6 +32,7 @@ export {
   booleanParameter,
   integerParameter,
   jsonParameter,
+  parseQuery,
   queryError,
   textListParameter,
 } from "./http/query.ts";

@@ -7,6 +7,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
+import { percentDecode } from "../protocol/index.ts";
 
 export interface Credentials {
   readonly user: string;
@@ -37,9 +38,9 @@ export async function findCredentials(
   { environment, netrc, prompt }: CredentialSources,
 ): Promise<Credentials | undefined> {
   const { TANDEM_USER: namedUser, TANDEM_PASSWORD: namedPassword } = environment;
-  const user = decodeURIComponent(username) || namedUser;
+  const user = percentDecode(username) || namedUser;
   const isNamed = !namedUser || namedUser === user;
-  const given = decodeURIComponent(password) || (isNamed ? namedPassword : undefined);
+  const given = percentDecode(password) || (isNamed ? namedPassword : undefined);
   if (user && given) return { user, password: given };
   const noted = netrcEntry(netrc() ?? "", hostname);
   if (noted !== undefined && (!user || user === noted.user)) return noted;

@@ -2,7 +2,7 @@
 import { parseJson, printJson } from "../base/index.ts";
 import { openUndiciFetch, type UndiciFetch } from "../host/index.ts";
 import { readText } from "../http-client/index.ts";
-import { maskCredentials } from "../protocol/index.ts";
+import { maskCredentials, percentDecode } from "../protocol/index.ts";
 import { answerWith, ForeignAnswerError } from "./answers.ts";
 import { describeAsker, findCredentials, systemCredentialSources } from "./credentials.ts";
 import { reportError } from "./describe-error.ts";
@@ -131,16 +131,8 @@ export function parseServer(url: string, option = "--server"): URL {
   if (pathname !== "/" || search !== "" || hash !== "") {
     throw new WrongUse(`${named}: expected http://HOST:PORT, with nothing behind it`);
   }
-  if (decoded(username) === undefined || decoded(password) === undefined) {
+  if (percentDecode(username) === undefined || percentDecode(password) === undefined) {
     throw new WrongUse(`${named}: a percent sign in a user or a password is written %25`);
   }
   return parsed;
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,5 @@
 /** Remembers the secrets that requests carry, so that they are not shown when an answer repeats them. */
+import { percentDecode } from "../protocol/index.ts";
 import type { Fetch } from "./fetch.ts";
 import type { SecretsInUse } from "./secrets-in-use.ts";
 
@@ -41,13 +42,5 @@ function noteUrl(url: string, secrets: SecretsInUse): void {
   const [, password] = /^[a-z0-9+.-]+:\/\/[^/@]*?:([^/]*)@/i.exec(url) ?? [];
   if (password === undefined) return;
   secrets.add(password);
-  secrets.add(decoded(password));
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  secrets.add(percentDecode(password) ?? password);
 }

@@ -46,6 +46,7 @@ export {
   encodeDocumentId,
   isWellFormed,
   maskCredentials,
+  percentDecode,
   percentEncode,
   stripCredentials,
 } from "./urls.ts";

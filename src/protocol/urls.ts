@@ -13,6 +13,15 @@ export function percentEncode(text: string): string {
   );
 }
 
+/** Text without its percent-escapes, or `undefined` if an escape is malformed or their bytes are not UTF-8. */
+export function percentDecode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether a text has a form in UTF-8. */
 export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text);

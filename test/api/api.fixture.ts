@@ -5,6 +5,7 @@ import {
   type ApiRequest,
   checkpointRoutes,
   createApi,
+  parseQuery,
   pausingOf,
   type User,
   UuidSource,
@@ -171,7 +172,10 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
   return {
     method: request.slice(0, space),
     path: question < 0 ? target : target.slice(0, question),
-    query: new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1))),
+    query: parseQuery(question < 0 ? "" : target.slice(question + 1)) as ReadonlyMap<
+      string,
+      string
+    >,
     headers: named,
     body: (async function* () {
       for (let start = 0; start < bytes.length; start += 10_000) {

@@ -143,3 +143,20 @@ test("parameters are separated by ampersands and by semicolons, as in CouchDB", 
   await fetch(`http://127.0.0.1:${port}/films?limit=1;skip=2&key=%22a%3Bb%22;c`);
   expect(asked).toEqual([{ limit: "1", skip: "2", key: '"a;b"', c: "" }]);
 });
+
+test.each(["%ED%A0%BD", "%ff", "a%C3"])(
+  "a query that is not UTF-8 is answered with 400, unlike a percent sign alone: %s",
+  async (text) => {
+    const asked: unknown[] = [];
+    const { port } = await open(async ({ query }) => {
+      asked.push(query.get("key"));
+      return { status: 200, headers: {}, body: "" };
+    });
+    const refused = await fetch(`http://127.0.0.1:${port}/films?key=${text}`);
+    expect(refused.status).toBe(400);
+    const reason = "The query is not UTF-8 encoded";
+    expect(await refused.json()).toEqual({ error: "bad_request", reason });
+    expect((await fetch(`http://127.0.0.1:${port}/films?key=100%&c=%zz`)).status).toBe(200);
+    expect(asked).toEqual(["100%"]);
+  },
+);

@@ -1,5 +1,10 @@
 import { Utf8Text, utf8Decode } from "../../base/index.ts";
-import { acceptsExplicitly, badRequest, parseMediaType } from "../../protocol/index.ts";
+import {
+  acceptsExplicitly,
+  badRequest,
+  parseMediaType,
+  percentDecode,
+} from "../../protocol/index.ts";
 import { locationOf, readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call, Handler } from "../http/call.ts";
@@ -142,11 +147,9 @@ function textOfBytes(header: string): string {
 }
 
 function decodeDestination(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    throw badRequest("The Destination header is not a URL-encoded document id");
-  }
+  const id = percentDecode(path);
+  if (id !== undefined) return id;
+  throw badRequest("The Destination header is not a URL-encoded document id");
 }
 
 interface Written {

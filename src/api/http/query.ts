@@ -1,10 +1,17 @@
 /** Query parameters, and CouchDB's sentences for bad ones. */
-import { parseJson } from "../../base/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
+import { outlineJson, parseJson } from "../../base/index.ts";
+import { ProtocolError, percentDecode } from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
 
 export function queryError(reason: string): ProtocolError {
   return new ProtocolError(400, "query_parse_error", reason);
+}
+
+/** The parameters of a query string, or `undefined` if one is not UTF-8. CouchDB accepts semicolons as separators, too. */
+export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
+  const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];
+  if (escapes.some((bytes) => percentDecode(bytes) === undefined)) return undefined;
+  return new Map(new URLSearchParams(text.replaceAll(";", "&")));
 }
 
 /** `true` or `false`; `fallback` when absent. */
@@ -41,10 +48,18 @@ export function integerParameter(call: Call, name: string): number | undefined {
 export function jsonParameter(call: Call, name: string): unknown {
   const text = call.request.query.get(name);
   if (text === undefined) return undefined;
+  const value = queryValue(text);
+  if (value !== undefined) return value;
+  throw new ProtocolError(400, "bad_request", `${name} must be valid JSON`);
+}
+
+/** The value of a parameter that is JSON, or `undefined` if it is not. As in bodies, half of a character is not. */
+export function queryValue(text: string): unknown {
   try {
+    outlineJson(text, { isPortable: true });
     return parseJson(text);
   } catch {
-    throw new ProtocolError(400, "bad_request", `${name} must be valid JSON`);
+    return undefined;
   }
 }
 

@@ -7,10 +7,10 @@ import {
   printJson,
   utf8Encode,
 } from "../../base/index.ts";
-import { badRequest, isWellFormed } from "../../protocol/index.ts";
+import { badRequest } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
-import { booleanOf, queryError } from "../http/query.ts";
+import { booleanOf, queryError, queryValue } from "../http/query.ts";
 
 /** The ids that a resource is about: they begin with `prefix`, and are from `low` to before `high`, in byte order. */
 export interface IdRange {
@@ -70,11 +70,9 @@ function parseQuery(
   const value: Source = (name) => {
     const text = query.get(name);
     if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;
-    try {
-      return encodable(parseJson(text));
-    } catch {
-      throw queryError("invalid UTF-8 JSON");
-    }
+    const parsed = queryValue(text);
+    if (parsed === undefined) throw queryError("invalid UTF-8 JSON");
+    return parsed;
   };
   /** Parameters that are plain words in the URL. */
   const word: Source = (name) => query.get(name) ?? members[name];
@@ -194,11 +192,4 @@ function parseCount(name: string, value: unknown): number | undefined {
   }
   if (number >= 0) return Math.min(number, Number.MAX_SAFE_INTEGER);
   throw queryError(`\`${name}\` must be a non-negative integer, not ${number}`);
-}
-
-/** Returns keys that have a form in UTF-8; throws for others, which CouchDB does not parse. */
-function encodable(value: unknown): unknown {
-  const texts = (Array.isArray(value) ? value : [value]).filter((it) => typeof it === "string");
-  if (!texts.every(isWellFormed)) throw queryError("invalid UTF-8 JSON");
-  return value;
 }

@@ -7,6 +7,7 @@ import {
   type IdBounds,
   normalizeSelector,
   ProtocolError,
+  percentDecode,
   percentEncode,
   type SelectorFields,
   selectorFields,
@@ -139,13 +140,11 @@ export function bookmarkText(bookmark: Bookmark | undefined): string {
 /** CouchDB: refuses "nil", which it gives itself; here it is the begin. */
 function readBookmark(value: unknown): Bookmark | undefined {
   if (value === undefined || value === null || value === "" || value === "nil") return undefined;
-  if (typeof value === "string" && value.startsWith("id:")) {
-    try {
-      return { id: decodeURIComponent(value.slice(3)) };
-    } catch {
-      // It is none of ours.
-    }
-  }
+  const id =
+    typeof value === "string" && value.startsWith("id:")
+      ? percentDecode(value.slice("id:".length))
+      : undefined;
+  if (id !== undefined) return { id };
   const match = typeof value === "string" && /^index:(\d{1,15}):([0-9a-f]*)$/.exec(value);
   const place = match ? hexDecode(match[2] as string) : undefined;
   if (match && place !== undefined) return { index: Number(match[1]), place };

@@ -1,5 +1,5 @@
 /** The query of a list of jobs, or of a command for several: filters, order and page. What is not understood is refused by name. */
-import { badRequest, percentEncode } from "../../protocol/index.ts";
+import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
 import {
   FAILURE_CLASSES,
   FAILURE_SIDES,
@@ -176,7 +176,7 @@ function positionOf(call: Call, order: JobOrder, descending: boolean): JobPositi
 
 function bookmarkParts(text: string): readonly unknown[] {
   try {
-    const parts: unknown = JSON.parse(decodeURIComponent(text));
+    const parts: unknown = JSON.parse(percentDecode(text) ?? "");
     return Array.isArray(parts) ? parts : [];
   } catch {
     return [];

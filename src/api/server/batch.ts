@@ -23,6 +23,7 @@ import {
 import type { ApiParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiRequest, ApiResponse, User } from "../http/exchange.ts";
+import { parseQuery } from "../http/query.ts";
 import { readBody } from "../http/request-body.ts";
 import { defineRoute, isDatabaseSegment, type Route, splitPath } from "../http/router.ts";
 
@@ -112,7 +113,8 @@ function requestOf(
   }
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
-  const query = new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1)));
+  const query = parseQuery(question < 0 ? "" : target.slice(question + 1));
+  if (query === undefined) throw badRequest(`The query of message ${number} is not UTF-8`);
   const isFeed = (query.get("feed") ?? "normal") !== "normal";
   if (isFeed || !BATCHED.has(`${method} ${shapeOf(splitPath(path, settings))}`)) {
     const known = [...BATCHED].join(", ");

@@ -3,8 +3,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
-import type { Api, ApiRequest, ApiResponse } from "../../api/index.ts";
+import {
+  type Api,
+  type ApiRequest,
+  type ApiResponse,
+  errorResponse,
+  parseQuery,
+} from "../../api/index.ts";
 import { ServerStoppingError, type Trace } from "../../base/index.ts";
+import { badRequest } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { Connections } from "./connections.ts";
 
@@ -125,8 +132,8 @@ function listener(
 ) {
   return (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     const isReserved = connections.begin(incoming, outgoing);
-    const request = requestOf(incoming, unanswered.begin(outgoing), isReserved);
-    answer(options, request, incoming, outgoing).catch((error: unknown) => {
+    const signal = unanswered.begin(outgoing);
+    answer(options, { signal, isReserved }, incoming, outgoing).catch((error: unknown) => {
       options.trace.event("http.answer-failed", { error: String(error) });
       outgoing.destroy();
     });
@@ -202,29 +209,36 @@ function listen(
 
 async function answer(
   { api }: NodeServerOptions,
-  request: ApiRequest,
+  { signal, isReserved }: Arrival,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
-  const response = await api(request);
+  const request = requestOf(incoming, { signal, isReserved });
+  const response = request === undefined ? errorResponse(NOT_UTF8) : await api(request);
   // A reserved place is for the next administrator.
-  if (request.isReserved) outgoing.shouldKeepAlive = false;
+  if (isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
   // A server that stops waits for no further request of a client that keeps its connection.
-  if (request.signal.aborted) incoming.socket.end();
+  if (signal.aborted) incoming.socket.end();
 }
 
+const NOT_UTF8 = badRequest("The query is not UTF-8 encoded");
+
+interface Arrival {
+  readonly signal: AbortSignal;
+  readonly isReserved: boolean;
+}
+
+/** The request, or `undefined` if its query is not UTF-8. */
 function requestOf(
   incoming: IncomingMessage,
-  signal: AbortSignal,
-  isReserved: boolean,
-): ApiRequest {
+  { signal, isReserved }: Arrival,
+): ApiRequest | undefined {
   const { target, host } = originForm(incoming.url ?? "/");
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
-  // CouchDB separates parameters by semicolons, too.
-  const parameters = question < 0 ? "" : target.slice(question + 1).replaceAll(";", "&");
-  const query = new Map(new URLSearchParams(parameters));
+  const query = parseQuery(question < 0 ? "" : target.slice(question + 1));
+  if (query === undefined) return undefined;
   const headers = new Map<string, string>();
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);

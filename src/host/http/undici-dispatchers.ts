@@ -2,6 +2,7 @@
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
 import type { Connection, TlsSettings } from "../../http-client/index.ts";
+import { percentDecode } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { STAMP_MS, secureContext, stampOf } from "./certificate-files.ts";
 import type { EgressGuard } from "./egress-guard.ts";
@@ -122,7 +123,8 @@ function openDispatcher(
     const options = { ...pool, requestTls: connect, connect: proxyConnect };
     return new Socks5ProxyAgent(proxyUrl, options);
   }
-  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const [user, secret] = [username, password].map((text) => percentDecode(text) ?? text);
+  const pair = `${user}:${secret}`;
   return new ProxyAgent({
     ...pool,
     uri: proxyUrl.replace(/^([a-z]+:\/\/)[^/@]*@/i, "$1"),

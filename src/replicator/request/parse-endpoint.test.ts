@@ -90,6 +90,14 @@ test.each<[Record<string, unknown>, string]>([
     "`source.headers.transfer-encoding` cannot be set: it belongs to the connection",
   ],
   [{ ...BODY, proxy: "ftp://x" }, "`proxy` must be an http://, https:// or socks5:// URL"],
+  [
+    { ...BODY, proxy: "http://u:100%@x" },
+    "`proxy` has a percent sign in its user or password: write it as %25",
+  ],
+  [
+    { ...BODY, target_proxy: "socks5://%ED%A0%BD:p@x" },
+    "`target_proxy` has a percent sign in its user or password: write it as %25",
+  ],
   [{ ...BODY, source_proxy: 5 }, "`source_proxy` must be a string"],
   [
     { ...BODY, proxy: "http://a", source_proxy: "http://b" },

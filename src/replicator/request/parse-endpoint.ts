@@ -8,6 +8,7 @@ import {
   type IamCredentials,
   type TlsSettings,
 } from "../../http-client/index.ts";
+import { percentDecode } from "../../protocol/index.ts";
 import { PROTOCOLS_DEFAULT, type Protocols } from "../replicator-config.ts";
 import { parseUrl, validEndpointUrl } from "./endpoint-url.ts";
 import {
@@ -170,10 +171,15 @@ function parseProxy(
     throw new ReplicationInvalidError(`\`proxy\` is mutually exclusive with \`${name}\``);
   }
   const proxyUrl = both ?? one;
+  const field = both === undefined ? name : "proxy";
   if (proxyUrl === undefined || proxyUrl === "") return undefined;
   if (!protocols.includes(schemeOf(proxyUrl))) {
+    throw new ReplicationInvalidError(`\`${field}\` must be ${urlsOf(protocols)}`);
+  }
+  const { username, password } = parseUrl(proxyUrl) as URL;
+  if (percentDecode(username) === undefined || percentDecode(password) === undefined) {
     throw new ReplicationInvalidError(
-      `\`${both === undefined ? name : "proxy"}\` must be ${urlsOf(protocols)}`,
+      `\`${field}\` has a percent sign in its user or password: write it as %25`,
     );
   }
   return proxyUrl;

@@ -7,6 +7,7 @@ import {
   parseJson,
   splitObject,
 } from "../../base/index.ts";
+import { percentDecode } from "../../protocol/index.ts";
 
 export type Members = Readonly<Record<string, unknown>>;
 
@@ -63,12 +64,7 @@ export const isObject: (value: unknown) => value is Members = isJsonObject;
 
 /** A part of a URL without its escapes; as it is, where they are none. */
 export function decode(text: string): string {
-  if (!text.includes("%")) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return percentDecode(text) ?? text;
 }
 
 export function optionalString(
