@@ -33,7 +33,7 @@ import {
 import { BatchWriter } from "./documents/batch-writer.ts";
 import { BodyRenewal, type RenewedBodies } from "./documents/body-renewal.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
-import { DocumentPurger, type Purge } from "./documents/document-purger.ts";
+import { DocumentPurger, type Purge, type PurgedPage } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
 import { DocumentWriter } from "./documents/document-writer.ts";
 import { LeafWriter } from "./documents/leaf-writer.ts";
@@ -372,16 +372,21 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Removes leaves as if they had never been, and their ancestors unless another leaf has them too: what `_purge` does. Tells
-   * of each document which of the revisions were leaves. Purges of one database wait for each other.
+   * Removes leaves as if they had never been, and their ancestors unless another leaf has them too, as `_purge` does. A
+   * transaction clears a bounded number of records; the caller passes `rest` to the next one. Purges of one database wait for
+   * each other.
    */
-  async purge(tx: Transaction, purges: readonly Purge[], context: WriteContext): Promise<Purge[]> {
-    const purged = await this.#purger.purge(
+  async purge(
+    tx: Transaction,
+    purges: readonly Purge[],
+    context: WriteContext,
+  ): Promise<PurgedPage> {
+    const page = await this.#purger.purge(
       { tx, state: await this.#state(tx), database: this, context },
       purges,
     );
-    if (purged.length > 0) await this.#updates.note(tx, this.name, "updated");
-    return purged;
+    if (page.purged.length > 0) await this.#updates.note(tx, this.name, "updated");
+    return page;
   }
 
   /** The purges that are remembered, oldest first. */

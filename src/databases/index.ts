@@ -68,7 +68,7 @@ export type {
   WriteOutcome,
 } from "./document.ts";
 export type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
-export type { Purge } from "./documents/document-purger.ts";
+export type { Purge, PurgedPage } from "./documents/document-purger.ts";
 export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./documents/local-documents.ts";
 export type {

@@ -31,6 +31,7 @@ export {
   checkUserVersion,
   checkValue,
   KEY_BYTES_MAX,
+  NET_CLEARED_KEYS_MAX,
   READ_VERSION_AGE_MS_MAX,
   TRANSACTION_BYTES_MAX,
   VALUE_BYTES_MAX,

@@ -193,8 +193,10 @@ export class KeyValueStore {
         const value = await body(engineTransaction.transaction);
         const { hasWrites } = engineTransaction;
         if (hasWrites && whenUnknown === "check") {
+          const { transaction } = engineTransaction;
           id ??= this.#transactionIds.draw();
-          this.#transactionIds.write(engineTransaction.transaction, id);
+          if (this.#transactionIds.areOldLeft) await this.#transactionIds.clearOld(transaction);
+          this.#transactionIds.write(transaction, id);
         }
         done = { value, hasWrites };
         run.commit = engineTransaction.commit();

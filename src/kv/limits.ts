@@ -15,6 +15,8 @@ const USER_VERSION_COUNT_MAX = 65_536;
  * all writers of all processes wait for. Larger ranges go through `removeInBackground`.
  */
 export const CLEARED_KEYS_MAX = 1_000;
+/** Most keys that one transaction may remove more than it writes, one by one or as ranges, for the same reason. */
+export const NET_CLEARED_KEYS_MAX = 10_000;
 /** How long a read version stays readable. */
 export const READ_VERSION_AGE_MS_MAX = 5_000;
 

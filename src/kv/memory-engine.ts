@@ -15,7 +15,7 @@ import { BufferedTransaction, type StoreCommit } from "./buffered-transaction.ts
 import type { Engine, EngineTransaction } from "./engine.ts";
 import { copyBytes, keyFromText, keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
-import { CLEARED_KEYS_MAX, READ_VERSION_AGE_MS_MAX } from "./limits.ts";
+import { CLEARED_KEYS_MAX, NET_CLEARED_KEYS_MAX, READ_VERSION_AGE_MS_MAX } from "./limits.ts";
 import {
   applyAtomic,
   type CommitRequest,
@@ -166,7 +166,12 @@ export class MemoryStorage {
     this.#version++;
     this.#frozen = undefined;
     const written = [...writes];
+    const sizeBefore = this.#rows.size;
     for (const mutation of mutations) written.push(this.#apply(mutation));
+    assert(
+      sizeBefore - this.#rows.size <= NET_CLEARED_KEYS_MAX || this.clearsRangesAtOnce,
+      "A transaction clears a bounded number of keys only",
+    );
     this.#resolver.record(this.#version, nowMs, { count: written.length, read: () => written });
     for (const watches of this.watched) {
       watches.announce(written);

@@ -35,7 +35,7 @@ export class TransactionIds {
   readonly #random: Random;
   /** Those that the next transaction clears come first. */
   readonly #settled = new Set<Uint8Array>();
-  #swept = false;
+  #areOldLeft = true;
 
   constructor(runtime: Runtime) {
     this.#clock = runtime.clock;
@@ -47,17 +47,25 @@ export class TransactionIds {
     return IDS.pack([Math.floor(this.#clock.nowMs()), this.#random.bytes(ID_BYTES)]);
   }
 
+  /** Whether ids of crashed processes may be left. The first transactions clear a page each. */
+  get areOldLeft(): boolean {
+    return this.#areOldLeft;
+  }
+
+  async clearOld(tx: Transaction): Promise<void> {
+    const endMs = Math.max(0, this.#clock.nowMs() - LIFETIME_MS);
+    const range = { begin: IDS.range().begin, end: IDS.pack([Math.floor(endMs)]) };
+    const page = await tx.snapshot.getRangePage(range, { limit: CLEAR_COUNT_MAX });
+    for (const { key } of page.entries) tx.clear(key);
+    if (page.stoppedBy === "exhausted") tx.afterCommit(() => (this.#areOldLeft = false));
+  }
+
   /** Writes the id, and clears those of settled transactions. */
   write(tx: Transaction, id: Uint8Array): void {
     const cleared = this.#nextSettled();
     for (const settled of cleared) tx.clear(settled);
-    if (!this.#swept) {
-      const endMs = Math.max(0, this.#clock.nowMs() - LIFETIME_MS);
-      tx.clearRange({ begin: IDS.range().begin, end: IDS.pack([Math.floor(endMs)]) });
-    }
     tx.afterCommit(() => {
       for (const settled of cleared) this.#settled.delete(settled);
-      this.#swept = true;
     });
     const stamp = Versionstamp.incomplete();
     tx.setVersionstampedValue(id, { bytes: stamp.bytes, offset: 0 });

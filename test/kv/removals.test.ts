@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
-import { utf8Encode } from "../../src/base/index.ts";
+import { concatBytes, utf8Encode } from "../../src/base/index.ts";
 import {
   CLEARED_KEYS_MAX,
   KeyValueStore,
   listRemovals,
   MemoryEngine,
   MemoryStorage,
+  NET_CLEARED_KEYS_MAX,
   type ReadTransaction,
   Remover,
   removeInBackground,
@@ -115,6 +116,45 @@ test("clearing a range of more keys within a transaction is refused in memory", 
   const cluster = openCluster("bound");
   await cluster.fill(OLD, CLEARED_KEYS_MAX + 1);
   await expect(cluster.write((tx) => tx.clearRange(OLD.range()))).rejects.toThrow("bounded size");
+});
+
+test("clearing more keys one by one within a transaction is refused in memory", async () => {
+  const cluster = openCluster("net bound");
+  const count = NET_CLEARED_KEYS_MAX + 1;
+  await cluster.fill(OLD, count);
+  const clearAll = (tx: Transaction) => {
+    for (let number = 0; number < count; number++) tx.clear(OLD.pack([number]));
+  };
+  await expect(cluster.write(clearAll)).rejects.toThrow("bounded number of keys");
+});
+
+test("ids of transactions that crashed processes left are cleared in pages, after a day", async () => {
+  const cluster = openCluster("ids", 1);
+  const ids = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")]));
+  const left = async () => (await cluster.read((tx) => tx.getRangePage(ids.range()))).entries;
+  for (let from = 0; from < 3; from++) {
+    const transact = cluster.nodes[0]?.kv.transact(
+      async (tx) => {
+        for (let number = 0; number < CLEARED_KEYS_MAX; number++) {
+          tx.set(ids.pack([from, utf8Encode(`${number}`)]), new Uint8Array(12));
+        }
+      },
+      { whenUnknown: "retry" },
+    );
+    await cluster.world.until(transact as Promise<void>);
+  }
+  const { time } = cluster.world;
+  await time.run(time.nowMs + 25 * 3_600_000);
+  const before = (await left()).length;
+  const counts: number[] = [];
+  while (counts.at(-1) !== 1) {
+    await cluster.write((tx) => tx.set(OLD.pack([0]), new Uint8Array(1)));
+    counts.push((await left()).length);
+    if (counts.length > before) throw new Error("The ids do not end");
+  }
+  const steps = counts.map((count, index) => (counts[index - 1] ?? before) - count);
+  expect(Math.max(...steps)).toBeLessThanOrEqual(64);
+  expect(Math.min(...steps)).toBeGreaterThan(0);
 });
 
 test("another node continues when the node that removes a range dies, whenever it dies", async () => {

@@ -9,6 +9,7 @@ import { encodeMark } from "../../src/replicator/jobs/abandoned-replications.ts"
 import { persistentJobId } from "../../src/replicator/jobs/job-data.ts";
 import { ReplicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
+import { openApi } from "../api/api.fixture.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
 const COUNT = CLEARED_KEYS_MAX + 200;
@@ -21,6 +22,10 @@ async function open(options: Parameters<typeof openNode>[0] = {}): Promise<Node>
   const node = await openNode(options);
   onTestFinished(() => node.stop());
   return node;
+}
+
+async function* once(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
 }
 
 const signal = new AbortController().signal;
@@ -139,6 +144,29 @@ test("purges above a lower limit are forgotten over several purges, and not show
     expect(await node.kv.read((tx) => database.purgedInfos(tx))).toHaveLength(2);
     expect(await keyCount(node, database.keys.purges())).toBe(left);
   }
+});
+
+test("a purge of many large leaves takes several transactions, and answers with all of them", async () => {
+  const { ask, parts } = await openApi();
+  await ask("PUT /films");
+  const { kv, databases, attachments } = parts;
+  const database = await kv.read((tx) => databases.open(tx, "films"));
+  const content = await attachments.stage(database, once("poster"), {});
+  const named = Array.from({ length: 500 }, (_, n) => {
+    return { kind: "staged", name: `p${n}`, contentType: "image/png", content } as const;
+  });
+  const hashes = Array.from({ length: 24 }, (_, n) => `${n}`.padStart(32, "0"));
+  for (const hash of hashes) {
+    const revisions = { start: 1, hashes: [hash] };
+    const edit = { mode: "replicated", id: "d", deleted: false, body: Utf8Text.of("{}") } as const;
+    await kv.transact((tx) =>
+      database.writeMany(tx, [{ ...edit, revisions, attachments: named }], ADMIN),
+    );
+  }
+  const revisions = hashes.map((hash) => `1-${hash}`);
+  const { status, json } = await ask("POST /films/_purge", { body: { d: revisions } });
+  expect([status, json.purged.d.toSorted()]).toEqual([201, revisions]);
+  expect((await ask("GET /films/d")).status).toBe(404);
 });
 
 test("no job of a deleted _replicator database starts or goes on, even if nothing removes them yet", async () => {

@@ -1,5 +1,5 @@
 /** `_purge`, which removes revisions without a trace, and `_purged_infos`, which lists the latest purges. */
-import { jsonKind, splitObject } from "../../base/index.ts";
+import { append, jsonKind, splitObject } from "../../base/index.ts";
 import type { Purge } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase, writeContext, writeDatabase } from "../access/database-access.ts";
@@ -34,20 +34,36 @@ export function purgeRoutes(parts: DatabaseParts): Route[] {
 async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const asked = askedPurges(await readJsonBody(call));
-  const purged = new Map<string, readonly string[]>();
+  const purged = new Map<string, string[]>();
   for (const batch of batchesOf(asked)) {
-    if (call.turns.areDue) await call.turns.give();
-    const purges = await writeDatabase(parts, call, (tx, database) =>
-      database.purge(tx, batch, writeContext(call.user)),
-    );
-    for (const { id, revisions } of purges) {
-      purged.set(id, [...(purged.get(id) ?? []), ...revisions]);
+    for await (const { id, revisions } of purgeBatch(parts, call, batch)) {
+      const earlier = purged.get(id);
+      if (earlier === undefined) purged.set(id, [...revisions]);
+      else append(earlier, revisions);
     }
   }
   const members = [...purged].map(([id, revisions]) => {
     return `${JSON.stringify(id)}:${JSON.stringify(revisions)}`;
   });
   return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
+}
+
+/** A transaction per page: large leaves have thousands of keys. */
+async function* purgeBatch(
+  parts: DatabaseParts,
+  call: Call,
+  batch: readonly Purge[],
+): AsyncGenerator<Purge> {
+  let asked = batch;
+  do {
+    if (call.turns.areDue) await call.turns.give();
+    const purges = asked;
+    const { purged, rest } = await writeDatabase(parts, call, (tx, database) =>
+      database.purge(tx, purges, writeContext(call.user)),
+    );
+    yield* purged;
+    asked = rest;
+  } while (asked.length > 0);
 }
 
 /** A document that is named twice counts once, with the revisions of both. */

@@ -10,9 +10,12 @@ import {
   replicated,
   revisionOf,
 } from "../store.fixture.ts";
+import type { Purge } from "./document-purger.ts";
 
 const purge = (store: OpenStore, id: string, ...revisions: string[]) =>
   store.write((tx, database) => database.purge(tx, [{ id, revisions }], CONTEXT));
+
+const purgedOf = async (...args: Parameters<typeof purge>) => (await purge(...args)).purged;
 
 const updateSequence = (store: OpenStore) =>
   store.read((tx, database) => database.updateSequence(tx));
@@ -24,7 +27,7 @@ describe("a purge", () => {
     const store = await openStore();
     const [written] = await store.edit(interactive("a"));
     const revision = revisionOf(written);
-    expect(await purge(store, "a", revision)).toEqual([{ id: "a", revisions: [revision] }]);
+    expect(await purgedOf(store, "a", revision)).toEqual([{ id: "a", revisions: [revision] }]);
     await store.read(async (tx, database) => {
       expect(await database.leaves(tx, "a")).toEqual([]);
       expect((await database.changes(tx, {})).entries).toEqual([]);
@@ -59,7 +62,7 @@ describe("a purge", () => {
   test("of an ancestor, or of what is not known, removes nothing and is remembered", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]));
-    expect(await purge(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
+    expect(await purgedOf(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
     expect(await store.read((tx, database) => database.purgedInfos(tx))).toEqual([
       { id: "a", revisions: ["1-r", "9-z"] },
     ]);
@@ -93,6 +96,51 @@ describe("a purge", () => {
     expect(await chunkCount()).toBe(1);
     expect(await attachments.reclaim(database, { ageMs: -1 })).toEqual({ contentCount: 1 });
     expect(await chunkCount()).toBe(0);
+  });
+
+  test("of large leaves takes several transactions, and none of these leaves wins between", async () => {
+    const store = await openStore({ keepOldBodiesMs: () => 0 });
+    const attachments = new AttachmentStore(store);
+    const database = await store.read(async (_, opened) => opened);
+    const content = await attachments.stage(database, bytes("poster"), {});
+    const named = (count: number) =>
+      Array.from({ length: count }, (_, n) => {
+        return { kind: "staged", name: `p${n}`, contentType: "image/png", content } as const;
+      });
+    const hashes = ["a", "b", "c", "d", "e", "f"];
+    for (const hash of hashes) {
+      const revisions = [`2-${hash}`, "1-r"];
+      await store.edit({ ...replicated("x", revisions), attachments: named(200) });
+    }
+    await store.edit(replicated("x", ["2-0", "1-r"]), replicated("y", ["1-z"]));
+    let asked: readonly Purge[] = [
+      { id: "x", revisions: ["1-r", ...hashes.map((hash) => `2-${hash}`)] },
+      { id: "y", revisions: ["1-z"] },
+    ];
+    const pages: unknown[] = [];
+    while (asked.length > 0) {
+      const purges = asked;
+      const page = await store.write((tx, opened) => opened.purge(tx, purges, CONTEXT));
+      const winner = (await store.read((tx, opened) => opened.read(tx, "x")))?.revision;
+      pages.push({ purged: page.purged, winner });
+      expect((await store.read((tx, opened) => opened.info(tx))).documentCount).toBe(
+        page.rest.length > 0 ? 2 : 1,
+      );
+      asked = page.rest;
+    }
+    expect(pages).toEqual([
+      { purged: [{ id: "x", revisions: ["2-a", "2-b"] }], winner: "2-f" },
+      { purged: [{ id: "x", revisions: ["2-c", "2-d"] }], winner: "2-f" },
+      {
+        purged: [
+          { id: "x", revisions: ["2-e", "2-f"] },
+          { id: "y", revisions: ["1-z"] },
+        ],
+        winner: "2-0",
+      },
+    ]);
+    const infos = await store.read((tx, opened) => opened.purgedInfos(tx));
+    expect(infos.flatMap(({ revisions }) => revisions)).toHaveLength(hashes.length + 2);
   });
 
   test("is told to hooks as a deletion of what is gone, and as a write of what stays", async () => {

@@ -53,12 +53,24 @@ export interface DocumentPurgerParts {
   readonly hooks: readonly DatabaseHook[];
 }
 
+/** What one transaction purges of what was asked. */
+export interface PurgedPage {
+  /** For each document, the revisions that were leaves; without documents of which all is in `rest`. */
+  readonly purged: readonly Purge[];
+  /** Leaves whose records exceed what one transaction clears, for the next one. */
+  readonly rest: readonly Purge[];
+}
+
 /** A document of which leaves go. */
 interface Purgeable {
   readonly id: string;
   readonly loaded: LoadedDocument;
+  /** Revisions for this transaction: `leaves`, and those that are no leaves. */
+  readonly revisions: readonly Revision[];
   readonly leaves: readonly LeafNode[];
   readonly attachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
+  /** Leaves for the next transaction. */
+  readonly rest: readonly LeafNode[];
 }
 
 export class DocumentPurger {
@@ -68,13 +80,17 @@ export class DocumentPurger {
     this.#parts = parts;
   }
 
-  /** Once in a transaction, and no document twice. Tells of each document which of the revisions were leaves. */
-  async purge(batch: Batch, purges: readonly Purge[]): Promise<Purge[]> {
+  /**
+   * Purges at least one leaf, and as many as one transaction may clear. Once in a transaction, and no document twice. The
+   * leaves of a document go in reverse order, so that none wins that is to be purged by the next page.
+   */
+  async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;
     const { keys, counts } = this.#parts;
     await counts.begin(tx, state, purges.length);
-    await this.#remember(tx, purges);
-    const found = await Promise.all(purges.map((purge) => this.#find(tx, purge)));
+    const all = await this.#find(tx, purges);
+    const found = all.filter(({ revisions, rest }) => revisions.length > 0 || rest.length === 0);
+    await this.#remember(tx, found);
     const affected = found.filter(({ leaves }) => leaves.length > 0);
     const places = affected.map(({ loaded }) => storedPlace(loaded));
     const lefts = await counts.prepareLeave(tx, state, places);
@@ -93,7 +109,13 @@ export class DocumentPurger {
       this.#parts.hooks,
       affected.map(({ id }) => id),
     );
-    return found.map(({ id, leaves }) => ({ id, revisions: leaves.map(formatRevision) }));
+    const named = (id: string, leaves: readonly LeafNode[]): Purge => {
+      return { id, revisions: leaves.map(formatRevision) };
+    };
+    return {
+      purged: found.map(({ id, leaves }) => named(id, leaves)),
+      rest: all.flatMap(({ id, rest }) => (rest.length === 0 ? [] : [named(id, rest)])),
+    };
   }
 
   /** How many purges there ever were. */
@@ -138,15 +160,45 @@ export class DocumentPurger {
     tx.set(this.#parts.keys.purgeLimit(), encodePurgeLimit(limit));
   }
 
-  async #find(tx: Transaction, { id, revisions }: Purge): Promise<Purgeable> {
-    const { reader } = this.#parts;
-    const loaded = await reader.load(tx, id);
-    const named = revisions.map((revision) => loaded.tree.findLeaf(parseRevision(revision)));
-    const leaves = [...new Set(named)].filter((leaf) => leaf !== undefined);
-    const lists = await Promise.all(
-      leaves.map(async (leaf) => [leaf, await reader.attachments(tx, id, leaf)] as const),
+  async #find(tx: Transaction, purges: readonly Purge[]): Promise<Purgeable[]> {
+    const loaded = await this.#parts.reader.loadMany(
+      tx,
+      purges.map(({ id }) => id),
     );
-    return { id, loaded, leaves, attachments: new Map(lists) };
+    const budget = new ClearBudget();
+    const found: Purgeable[] = [];
+    for (const [index, purge] of purges.entries()) {
+      found.push(await this.#findLeaves(tx, purge, loaded[index] as LoadedDocument, budget));
+    }
+    return found;
+  }
+
+  /** Takes the leaves of a document one by one, since their lists of attachments may be large. */
+  async #findLeaves(
+    tx: Transaction,
+    { id, revisions }: Purge,
+    loaded: LoadedDocument,
+    budget: ClearBudget,
+  ): Promise<Purgeable> {
+    const named = revisions.map((revision) => loaded.tree.findLeaf(parseRevision(revision)));
+    const asked = new Set(named.filter((leaf) => leaf !== undefined));
+    const attachments = new Map<LeafNode, readonly Attachment[]>();
+    for (const leaf of loaded.tree.leaves.toReversed()) {
+      if (!asked.has(leaf)) continue;
+      const list = budget.isSpent ? [] : await this.#parts.reader.attachments(tx, id, leaf);
+      const { bodyChunkCount, attachmentChunkCount } = leaf.leaf;
+      if (!budget.take(bodyChunkCount + attachmentChunkCount + list.length)) break;
+      attachments.set(leaf, list);
+    }
+    const isForNow = (leaf: LeafNode | undefined) => leaf === undefined || attachments.has(leaf);
+    return {
+      id,
+      loaded,
+      revisions: revisions.filter((_, index) => isForNow(named[index])),
+      leaves: [...asked].filter((leaf) => attachments.has(leaf)),
+      attachments,
+      rest: [...asked].filter((leaf) => !attachments.has(leaf)),
+    };
   }
 
   /** Returns the ancestors that no other leaf has. */

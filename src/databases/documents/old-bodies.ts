@@ -20,15 +20,25 @@ const SWEEP_PAGE_ROWS = 50;
 /** Keys that one transaction clears: it holds up all other writers, and a body may have a hundred. */
 const CLEARED_CHUNKS_MAX = 500;
 
-/** Keys of old bodies that a transaction may still clear. */
+/** Keys of bodies that a transaction may still clear. */
 export class ClearBudget {
   #left = CLEARED_CHUNKS_MAX;
+  #isSpent = false;
 
-  /** Takes the keys of one body from the budget; false if they exceed it. The first body always fits. */
+  /** Whether a body exceeded the budget. */
+  get isSpent(): boolean {
+    return this.#isSpent;
+  }
+
+  /**
+   * Takes the keys of one body from the budget; false if they exceed it, and for each body after that. The first body
+   * always fits.
+   */
   take(keyCount: number): boolean {
-    if (keyCount > this.#left && this.#left < CLEARED_CHUNKS_MAX) return false;
-    this.#left -= keyCount;
-    return true;
+    const isFirst = this.#left === CLEARED_CHUNKS_MAX;
+    this.#isSpent ||= keyCount > this.#left && !isFirst;
+    if (!this.#isSpent) this.#left -= keyCount;
+    return !this.#isSpent;
   }
 }
 
