@@ -4,9 +4,15 @@
  *
  * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a job runs again.
  */
-import { type JsonText, keepsForm, OperationalError, type Utf8Writer } from "../../base/index.ts";
+import {
+  isJsonObject,
+  type JsonText,
+  keepsForm,
+  OperationalError,
+  type Utf8Writer,
+} from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
-import type { WireDocument } from "../../protocol/index.ts";
+import { isWellFormed, type WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
 /** A place in the source's changes: opaque, any JSON value. Never ordered, never parsed. 0 is before everything. */
@@ -15,6 +21,30 @@ export type SourceSequence = unknown;
 /** The sequence in a JSON text. Numbers that would lose digits stay text, which a query shows in the same way. */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
+}
+
+/** A sequence with half of a character, as its JSON: no `_local` document could hold it. */
+interface EscapedSequence {
+  readonly json: JsonText;
+}
+
+/** The form of a sequence that any database can store. */
+export function storableSequence(sequence: SourceSequence): SourceSequence {
+  if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
+  // Of characters, JSON.stringify escapes halves alone.
+  const json = JSON.stringify(sequence);
+  return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
+}
+
+/** A sequence as a parameter: texts as they are, all else as JSON. */
+export function sequenceText(sequence: SourceSequence): string {
+  if (typeof sequence === "string") return sequence;
+  if (isEscaped(sequence)) return sequenceText(JSON.parse(sequence.json));
+  return JSON.stringify(sequence);
+}
+
+function isEscaped(sequence: SourceSequence): sequence is EscapedSequence {
+  return isJsonObject(sequence) && typeof sequence.json === "string";
 }
 
 /** Whether two are the same place, as far as their JSON says. */

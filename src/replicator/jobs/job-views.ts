@@ -1,7 +1,7 @@
 /** Shows jobs: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
 import type { Worker } from "../../jobs/index.ts";
 import { maskCredentials, percentEncode, stripCredentials } from "../../protocol/index.ts";
-import type { SourceSequence } from "../endpoints/endpoint.ts";
+import { sequenceText } from "../endpoints/endpoint.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { isoTime } from "../times.ts";
 import type { Backlog } from "./backlog.ts";
@@ -137,8 +137,4 @@ function shownAddress(address: EndpointAddress | undefined, serverUrl: string): 
 function shownProxy(address: EndpointAddress | undefined): string | null {
   const proxyUrl = address?.kind === "http" ? address.proxyUrl : undefined;
   return proxyUrl === undefined ? null : maskCredentials(proxyUrl);
-}
-
-function sequenceText(sequence: SourceSequence): string {
-  return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
 }

@@ -2,7 +2,12 @@
 
 import type { JsonText } from "../../../base/index.ts";
 import { filterParameters, type Selection } from "../../request/replication.ts";
-import type { ChangedDocument, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import {
+  type ChangedDocument,
+  type ChangesRequest,
+  type SourceSequence,
+  sequenceText,
+} from "../endpoint.ts";
 import { type Method, query } from "./requests.ts";
 
 export interface AskedChanges {
@@ -61,11 +66,6 @@ export function chooser(wanted: Selection): (changes: Changes) => Changes {
   if (wanted.kind !== "doc-ids") return (changes) => changes;
   const ids = new Set(wanted.ids);
   return (changes) => changes.filter(({ id }) => ids.has(id));
-}
-
-/** A sequence as a parameter: texts as they are, all else as JSON. */
-export function sequenceText(sequence: SourceSequence): string {
-  return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
 }
 
 export function sameSequence(left: SourceSequence, right: SourceSequence): boolean {

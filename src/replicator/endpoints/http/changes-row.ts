@@ -6,6 +6,7 @@ import {
   parseSequence,
   SEQUENCE_LENGTH_MAX,
   type SourceSequence,
+  storableSequence,
 } from "../endpoint.ts";
 import type { ServerWords } from "./server-words.ts";
 
@@ -85,7 +86,7 @@ function sequenceOf(row: JsonValue): SourceSequence {
 export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   if (isTooLong(value?.length)) throw sequenceTooLong();
   if (value === undefined) return undefined;
-  return value.string ?? parseSequence(value.text);
+  return storableSequence(value.string ?? parseSequence(value.text));
 }
 
 /** Whether what stands where an answer says how far it goes is a sequence. */
@@ -93,10 +94,10 @@ export function saysWhere(sequence: SourceSequence): boolean {
   return sequence !== undefined && sequence !== null;
 }
 
-/** A sequence that is parsed. Throws an EndpointError when it is too long. */
+/** The storable form of a sequence that is parsed. Throws an EndpointError when it is too long. */
 export function checkedSequence(sequence: SourceSequence): SourceSequence {
   if (isTooLong(JSON.stringify(sequence)?.length)) throw sequenceTooLong();
-  return sequence;
+  return storableSequence(sequence);
 }
 
 function isTooLong(length = 0): boolean {

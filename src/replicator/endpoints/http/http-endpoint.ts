@@ -26,6 +26,7 @@ import {
   type RevisionRequest,
   type SourceSequence,
   type StreamedDocument,
+  sequenceText,
   type WriteFailure,
   type WriteResult,
 } from "../endpoint.ts";
@@ -38,7 +39,6 @@ import {
   SHORT_ANSWER,
 } from "./answer-budget.ts";
 import { readHttpChanges } from "./changes.ts";
-import { sequenceText } from "./changes-request.ts";
 import { HttpDocumentReader } from "./document-reader.ts";
 import { HttpDocumentWriter } from "./document-writer.ts";
 import { asObject } from "./json-answer.ts";

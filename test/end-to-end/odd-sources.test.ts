@@ -1,0 +1,133 @@
+/** A source that serves what no database stores, next to good documents: the good ones arrive, and the others are listed. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type FakeDocument, type FakeSource, openFakeSource } from "../support/fake-source.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+
+const processes = new Processes();
+let node: TandemProcess;
+let source: FakeSource;
+
+beforeAll(async () => {
+  [node, source] = await Promise.all([processes.open(), openFakeSource()]);
+});
+afterAll(async () => {
+  await processes.close();
+  await source.close();
+});
+
+const HASH = "0".repeat(32);
+const GOOD: readonly FakeDocument[] = ["a", "b", "c"].map((_id) => ({ _id, _rev: `1-${HASH}` }));
+
+/** Targets: of the node itself, and behind its API. */
+const TARGETS = { local: false, remote: true };
+
+async function start(
+  name: string,
+  { continuous, isRemote, more = {} }: { continuous: boolean; isRemote: boolean; more?: object },
+): Promise<void> {
+  await node.call("PUT", `/${name}`);
+  await node.call("PUT", `/_replicator/${name}`, {
+    source: `${source.url}/${name}`,
+    target: isRemote ? `${node.url}/${name}` : name,
+    continuous,
+    ...more,
+  });
+}
+
+/** Status of the job once it has completed, or, if it is continuous, once it has read all changes. */
+async function settled(
+  name: string,
+  {
+    continuous,
+    arrived,
+    listed: listedCount,
+  }: { continuous: boolean; arrived: number; listed: number },
+) {
+  return node.onceAnswered(
+    async () => {
+      const { body: job } = await node.call("GET", `/_scheduler/docs/_replicator/${name}`);
+      const { body: all } = await node.call("GET", `/${name}/_all_docs`);
+      const path = `/_tandem/jobs/${encodeURIComponent(`_replicator/${name}`)}/failures`;
+      const { body: listed } = await node.call("GET", path);
+      const ids: string[] = all.rows.map(({ id }: FakeDocument) => id);
+      return { job, ids, failures: (listed.failures ?? []) as Record<string, unknown>[] };
+    },
+    ({ job, ids, failures }) =>
+      ["completed", "failed", "crashing"].includes(job.state) ||
+      (continuous &&
+        job.state === "running" &&
+        job.info?.through_seq != null &&
+        ids.length >= arrived &&
+        failures.length >= listedCount),
+  );
+}
+
+describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
+  describe.each([
+    ["one-shot", false],
+    ["continuous", true],
+  ])("by a %s job", (kind, continuous) => {
+    const nameOf = (what: string): string => `${what}-${target}-${kind}`;
+
+    test.each(["json", "none"] as const)(
+      "an id with an unpaired surrogate is listed (bulk read: %s)",
+      async (bulkGet) => {
+        const name = nameOf(`id-${bulkGet}`);
+        const odd = { _id: "x\ud83dy", _rev: `1-${HASH}` };
+        source.databases.set(name, {
+          documents: [GOOD[0], odd, ...GOOD.slice(1)] as FakeDocument[],
+          bulkGet,
+        });
+        await start(name, { continuous, isRemote });
+        const { job, ids, failures } = await settled(name, { continuous, arrived: 3, listed: 1 });
+        expect(job).toMatchObject({ state: continuous ? "running" : "completed", error_count: 0 });
+        expect(ids).toEqual(["a", "b", "c"]);
+        expect(failures).toEqual([expect.objectContaining({ id: "x\ud83dy", phase: "read" })]);
+      },
+    );
+
+    test.each(["json", "none"] as const)(
+      "an attachment name with an unpaired surrogate is listed (bulk read: %s)",
+      async (bulkGet) => {
+        const name = nameOf(`name-${bulkGet}`);
+        const attachment = { content_type: "image/png", revpos: 1, digest: "md5-x", length: 4 };
+        const content = bulkGet === "json" ? { data: btoa("note") } : { stub: true };
+        const odd = {
+          _id: "b-odd",
+          _rev: `1-${HASH}`,
+          _attachments: { "x\ud83d": { ...attachment, ...content } },
+        };
+        source.databases.set(name, { documents: [...GOOD, odd], bulkGet });
+        await start(name, { continuous, isRemote });
+        const { job, ids, failures } = await settled(name, { continuous, arrived: 3, listed: 1 });
+        expect(job).toMatchObject({ state: continuous ? "running" : "completed", error_count: 0 });
+        expect(ids).toEqual(["a", "b", "c"]);
+        expect(failures).toEqual([expect.objectContaining({ id: "b-odd" })]);
+      },
+    );
+
+    test("a sequence with an unpaired surrogate is stored in checkpoints, and asked for again", async () => {
+      const name = nameOf("sequence");
+      source.databases.set(name, { documents: GOOD, sequence: (number) => `${number}-\ud83d` });
+      await start(name, { continuous, isRemote, more: { checkpoint_interval: 100 } });
+      const { body: job } = await node.onceAnswered(
+        () => node.call("GET", `/_scheduler/docs/_replicator/${name}`),
+        ({ body: { state, info } }) =>
+          state === "crashing" || info?.checkpointed_source_seq === "3-\ud83d",
+      );
+      expect(job).toMatchObject({ state: continuous ? "running" : "completed", error_count: 0 });
+      if (!continuous) {
+        const target = isRemote ? `${node.url}/${name}` : name;
+        const body = { source: `${source.url}/${name}`, target };
+        const { body: again } = await node.call("POST", "/_replicate", body);
+        expect(again).toMatchObject({ ok: true, no_changes: true });
+      }
+      const isContinued = (it: string): boolean =>
+        it.includes(`/${name}/_changes`) && it.includes("since=3-%ED%A0%BD");
+      await node.onceAnswered(
+        async () => source.requests,
+        (requests) => requests.some(isContinued),
+      );
+    });
+  });
+});
