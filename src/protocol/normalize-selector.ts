@@ -79,7 +79,8 @@ function negations(value: unknown): unknown {
 /** The opposite of a normal form. */
 export function negateSelector(value: unknown): unknown {
   if (!isJsonObject(value)) return { $not: value };
-  const [name, item] = Object.entries(value)[0] ?? ["", undefined];
+  const [name, item] = Object.entries(value)[0] ?? [];
+  if (name === undefined) return { $not: value };
   if (name === "$and" && Array.isArray(item)) return { $or: item.map(negateSelector) };
   if (name === "$or" && Array.isArray(item)) return { $and: item.map(negateSelector) };
   if (name === "$nor" && Array.isArray(item)) return { $or: item.map(negations) };

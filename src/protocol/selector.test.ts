@@ -39,3 +39,18 @@ test.each([
   const all = ["B", "Z", "a", "é", "😀"].map((_id) => ({ _id }));
   expect(all.filter(matches).map(({ _id }) => _id)).toEqual(ids);
 });
+
+test.each([
+  [{ $not: {} }, []],
+  [{ $nor: [{}] }, []],
+  [{ $and: [{ $not: {} }, { n: 1 }] }, []],
+  [{ $or: [{ $not: {} }, { n: 1 }] }, [1]],
+  [{ $not: { $not: {} } }, [1, {}]],
+  [{ n: { $not: {} } }, [1]],
+  [{ $nor: [{ n: {} }] }, [1]],
+  [{ list: { $elemMatch: { $not: {} } } }, []],
+])("negates an empty condition: %j", (selector, expected) => {
+  const matches = compileSelector(selector);
+  const all = [1, {}].map((n) => ({ n, list: [1] }));
+  expect(all.filter(matches).map(({ n }) => n)).toEqual(expected);
+});
