@@ -437,6 +437,15 @@ test("a database that was there when it was to be created, and is no more, is no
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
 });
 
+test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
+  "an object in place of %s, which cannot be a number, is no fault of ours",
+  async (member) => {
+    const body = `{"update_seq":1,"doc_count":1,"${member}":{"toString":1,"valueOf":1}}`;
+    const endpoint = open(() => ({ status: 200, body }));
+    expect(await endpoint.info(signal)).toMatchObject({ isEmpty: false });
+  },
+);
+
 test("a server that goes on answering 429 is one for later", async () => {
   const endpoint = open(() => ({ status: 429, body: "{}" }));
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });

@@ -160,7 +160,7 @@ export class HttpEndpoint implements Endpoint {
       );
     }
     this.#creationFailure = undefined;
-    this.#documentCount = Number(body.doc_count) + Number(body.doc_del_count);
+    this.#documentCount = countOf(body.doc_count) + countOf(body.doc_del_count);
     return {
       updateSequence: body.update_seq,
       instanceStartTime: startTimeOf(body.instance_start_time),
@@ -388,6 +388,11 @@ function isDone({ status, json }: Answer): boolean {
 function localRevision(json: unknown, id: string): string | undefined {
   const { id: named, rev } = asObject(json) ?? {};
   return named === `_local/${id}` && typeof rev === "string" && rev !== "" ? rev : undefined;
+}
+
+/** NaN for anything else, since `Number` throws for some objects. */
+function countOf(value: unknown): number {
+  return typeof value === "number" ? value : Number.NaN;
 }
 
 /** Real start times have 16 characters. */
