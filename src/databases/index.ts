@@ -83,7 +83,7 @@ export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./records/database-key
 export { isRevision } from "./revisions/revision.ts";
 export type { MissingRevisions, RevisionStatus } from "./revisions/revision-questions.ts";
 export type { Refusal, Sandbox, SandboxCall, SelectorCall, Share } from "./sandbox.ts";
-export { SandboxError } from "./sandbox.ts";
+export { SandboxError, shareOf, shareOfIndexes } from "./sandbox.ts";
 export { SECURITY_ADMIN_ONLY, SECURITY_BYTES_MAX } from "./security/security.ts";
 export type { SecuritySubject } from "./security/security-object.ts";
 export { isDatabaseAdmin, isDatabaseMember } from "./security/security-object.ts";

@@ -11,6 +11,16 @@ export interface Share {
   readonly database: string;
 }
 
+export function shareOf(database: string, userName: string | null | undefined): Share {
+  return { user: userName ?? "", database };
+}
+
+/** Share of an index, apart from those of users: writes wait for its selector. */
+export function shareOfIndexes(database: string): Share {
+  const name = `\u0000indexes of ${database}`;
+  return { user: name, database: name };
+}
+
 /** One function of a design document, run over a batch of arguments. */
 export interface SandboxCall {
   /** Names these very sources: what was compiled for them may serve again. */
@@ -51,8 +61,9 @@ export interface SelectorCall {
   readonly selector: JsonText;
   readonly document: LongText;
   readonly timeoutMs: number;
-  /** Aborts when nobody waits for the answer any more. */
-  readonly signal?: AbortSignal;
+  readonly share: Share;
+  /** Aborts when the answer is no longer needed. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Sandbox {
@@ -62,7 +73,7 @@ export interface Sandbox {
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
-  /** Whether the document matches. Throws a SandboxError when a limit is reached, and the signal's reason while it waits for its turn. */
+  /** Whether the document matches. Throws a SandboxError when a limit is reached, and the signal's reason. */
   matches(call: SelectorCall): Promise<boolean>;
 }
 

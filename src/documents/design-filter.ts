@@ -1,6 +1,6 @@
 /** Filters that are functions of design documents (`couch_changes`, `couch_query_servers`). */
 import { type JsonText, type Runtime, randomHex, Turns } from "../base/index.ts";
-import type { Database, DatabaseInfo, Document } from "../databases/index.ts";
+import { type Database, type DatabaseInfo, type Document, shareOf } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
@@ -75,7 +75,7 @@ export async function openDesignFilter(
           uuid: randomHex(runtime.random),
         });
   const { sandbox, timeoutMs } = functions;
-  const share = { user: request.userName ?? "", database: database.name };
+  const share = shareOf(database.name, request.userName);
   const call = { codeId, code, kind, path, shared, timeoutMs, share, signal: request.signal };
   return async (documents) => {
     const passes: boolean[] = [];

@@ -1,5 +1,6 @@
 /** A selector that is held against documents: in this turn, or in the sandbox where that would keep others waiting. */
 import { type JsonText, parseJson, printJson } from "../base/index.ts";
+import type { Share } from "../databases/index.ts";
 import { compileSelector, type Selector, selectorWeight } from "../protocol/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { SandboxArgument } from "./sandbox-run.ts";
@@ -14,8 +15,9 @@ const BRIEF_WORK_MAX = 4_000_000;
 
 /** Where selectors run that take long, and for how long. */
 export interface SelectorLimits extends Pick<DesignFunctions, "sandbox" | "timeoutMs"> {
-  /** Ends what nobody waits for any more. */
-  readonly signal?: AbortSignal;
+  readonly share: Share;
+  /** Aborts when the answer is no longer needed. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export class DocumentSelector {
@@ -44,7 +46,7 @@ export class DocumentSelector {
   /** Whether a document in its form on the wire matches. Throws a SandboxError when that takes longer than a function may. */
   async matches(
     document: SandboxArgument,
-    { sandbox, timeoutMs, signal }: SelectorLimits,
+    { sandbox, timeoutMs, share, signal }: SelectorLimits,
   ): Promise<boolean> {
     if (this.isBrief(document.length)) return this.matchesJson(parseJson(document.text()));
     this.#text ??= printJson(this.#selector);
@@ -52,7 +54,8 @@ export class DocumentSelector {
       selector: this.#text,
       document: document.pieces(),
       timeoutMs,
-      ...(signal === undefined ? {} : { signal }),
+      share,
+      signal,
     });
   }
 }

@@ -27,6 +27,7 @@ import {
   type SandboxCall,
   SandboxError,
   type Share,
+  shareOf,
   type WriteContext,
   type WriteValidation,
 } from "../databases/index.ts";
@@ -181,7 +182,7 @@ class DocumentValidation implements WriteValidation {
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict> {
     if (isDesignDocument(edit)) {
-      const share = shareOf(database, context);
+      const share = shareOf(database.name, context.userName);
       return this.#verdict(tx, edit, { kind: "design", key: "design", body: edit.body, share });
     }
     const validators = this.#validators.get(tx);
@@ -349,12 +350,8 @@ async function editQuestion(
   const key = JSON.stringify([head, old?.revision, codeIds, shared]);
   const oldArgument = old === undefined ? NULL_ARGUMENT : storedArgument(old);
   const run = () => sandboxRun([newArgument(shown), oldArgument]);
-  const share = shareOf(database, context);
+  const share = shareOf(database.name, context.userName);
   return { kind: "edit", key, body: edit.body, run, validators, shared, share };
-}
-
-function shareOf({ name: database }: HookedDatabase, { userName }: WriteContext): Share {
-  return { user: userName ?? "", database };
 }
 
 const EMPTY_BODY = Utf8Text.of("{}");

@@ -126,5 +126,5 @@ function limitsOf(
   matches: SelectorLimits["sandbox"]["matches"] = async () => true,
 ): SelectorLimits {
   const call = () => Promise.reject(new Error("No function runs here"));
-  return { sandbox: { call, matches }, timeoutMs: 1 };
+  return { sandbox: { call, matches }, timeoutMs: 1, share: { user: "", database: "" } };
 }

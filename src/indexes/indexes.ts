@@ -18,7 +18,13 @@ import {
   utf8Decode,
   utf8Encode,
 } from "../base/index.ts";
-import type { DatabaseHook, Document, HookedDatabase, Revision } from "../databases/index.ts";
+import {
+  type DatabaseHook,
+  type Document,
+  type HookedDatabase,
+  type Revision,
+  shareOfIndexes,
+} from "../databases/index.ts";
 import type { DesignFunctions, DocumentSelector } from "../documents/index.ts";
 import {
   keyAfter,
@@ -274,6 +280,7 @@ export class Indexes {
   ): Promise<void> {
     const keyspace = keyspaceOf(database);
     const { runtime, functions } = this.#parts;
+    const limits = { ...functions, share: shareOfIndexes(database.name) };
     const turns = new Turns(runtime.clock);
     const readsConflicts = indexes.some((index) => index.readsConflicts);
     const rows: EntryRow[] = [];
@@ -282,7 +289,7 @@ export class Indexes {
       const conflicts =
         isThere && readsConflicts ? await conflictsOf(tx, database, document) : NO_CONFLICTS;
       const indexed = isThere
-        ? indexedDocument({ document, conflicts }, indexes, functions, turns)
+        ? indexedDocument({ document, conflicts }, indexes, limits, turns)
         : undefined;
       const ready = indexed instanceof Promise ? await indexed : indexed;
       for (const index of indexes) {

@@ -54,7 +54,9 @@ test.each([
   const settled = Promise.allSettled(endless);
   expect(await ask(SHORT, { user: "ann", database: "films" })).toEqual([true]);
   stopping.abort(new Error("The client has gone"));
-  const reasons = (await settled).map((each) => each.status === "rejected" && `${each.reason}`);
+  const reasons = (await settled).map(
+    (each) => each.status === "rejected" && `${each.reason} ${each.reason.reason ?? ""}`.trim(),
+  );
   expect(new Set(reasons)).toEqual(new Set(["Error: The client has gone"]));
 });
 
@@ -81,6 +83,50 @@ test("a long call of many documents is cut, and others have their turns in betwe
   await Promise.all([...long, short]);
   expect(order[0]).toBe("short");
   expect(await Promise.all(long)).toEqual(Array(3).fill(Array(12).fill(true)));
+});
+
+/** Makes billions of comparisons. */
+const SLOW_SELECTOR = JSON.stringify({ $or: Array(400).fill({ list: { $all: [[1]] } }) });
+const LONG_LIST = JSON.stringify({ list: Array(1_500_000).fill([0]) });
+
+function match(selector: string, document: string, { user = "", database = "", signal }: Asked) {
+  return pool.matches({
+    selector,
+    document: [utf8Encode(document)],
+    timeoutMs: 3_600_000,
+    share: { user, database },
+    signal,
+  });
+}
+
+test.each([
+  ["user", (count: number) => ({ user: "eve", database: `db${count}` })],
+  ["database", (count: number) => ({ user: `eve${count}`, database: "db" })],
+])("slow selectors of one %s leave a thread to others", async (_, shareOf) => {
+  const stopping = new AbortController();
+  const slow = Array.from({ length: 5 }, (_, count) =>
+    match(SLOW_SELECTOR, LONG_LIST, { ...shareOf(count), signal: stopping.signal }),
+  );
+  const settled = Promise.allSettled(slow);
+  expect(await match('{"n":1}', '{"n":1}', { user: "ann", database: "films" })).toBe(true);
+  stopping.abort(new Error("The client has gone"));
+  const reasons = (await settled).map(
+    (each) => each.status === "rejected" && `${each.reason} ${each.reason.reason ?? ""}`.trim(),
+  );
+  expect(new Set(reasons)).toEqual(new Set(["Error: The client has gone"]));
+});
+
+test("slow selectors of clients that have gone stop, and give their threads back", async () => {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const slow = ["a", "b", "c"].map((user) =>
+    match(SLOW_SELECTOR, LONG_LIST, { user, database: user, signal }),
+  );
+  const settled = Promise.allSettled(slow);
+  const waiting = match('{"n":1}', '{"n":1}', { user: "ann", database: "films" });
+  stopping.abort(new Error("The client has gone"));
+  await settled;
+  expect(await waiting).toBe(true);
 });
 
 test("answers that a function forges in their number are refused", async () => {

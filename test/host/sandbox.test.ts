@@ -356,6 +356,7 @@ describe("selectors", () => {
       selector: JSON.stringify(selector),
       document: [utf8Encode(JSON.stringify(document))],
       timeoutMs,
+      share: { user: "ann", database: "films" },
     });
 
   test("are held against documents", async () => {

@@ -6,7 +6,7 @@
  *   continuous    a line for each change, until the client goes
  *   eventsource   the same, as server-sent events
  */
-import { type Database, FIRST_SEQUENCE } from "../../databases/index.ts";
+import { type Database, FIRST_SEQUENCE, shareOf } from "../../databases/index.ts";
 import { matchingFilter, openDesignFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase } from "../access/database-access.ts";
@@ -35,7 +35,7 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const opened = await readDatabase(parts, call, async (tx, database) => ({
     database,
     current: await database.updateSequence(tx),
-    filter: await openFilter(parts, tx, database, query.filter, call.request.signal),
+    filter: await openFilter(parts, tx, call, database, query.filter),
   }));
   const { database, current, filter } = opened;
   const tag = isTagged(call, query) ? { ETag: `"${database.uuid}-${current}"` } : {};
@@ -59,19 +59,19 @@ function isTagged({ request: { method } }: Call, { feed: kind, filter }: Changes
 async function openFilter(
   parts: DatabaseParts,
   tx: ReadTransaction,
+  { request: { signal }, user }: Call,
   database: Database,
   filter: ChangesFilter,
-  signal: AbortSignal,
 ): Promise<OpenedFilter> {
   switch (filter.kind) {
     case "all":
     case "ids":
       return filter;
-    case "selector":
-      return {
-        kind: "documents",
-        pass: matchingFilter(filter.selector, { ...parts.functions, signal }),
-      };
+    case "selector": {
+      const share = shareOf(database.name, user.name);
+      const pass = matchingFilter(filter.selector, { ...parts.functions, share, signal });
+      return { kind: "documents", pass };
+    }
     case "function": {
       const { name, request } = filter;
       return {

@@ -3,11 +3,11 @@
  * against the selector. Where the entries of the index tell all that is asked, documents are not read.
  */
 import { type JsonText, printJson } from "../../base/index.ts";
-import type { Database } from "../../databases/index.ts";
+import { type Database, shareOf } from "../../databases/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import { readDatabase } from "../access/database-access.ts";
+import { existingDatabaseName, readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import {
@@ -157,7 +157,9 @@ class Scan {
     const { limit, documentSelector, isEmpty, idBounds } = this.#query;
     let { skip } = this.#query;
     const { index, ranges } = this.#plan;
-    const limits = { ...this.#parts.functions, signal: this.#call.request.signal };
+    const { request, user } = this.#call;
+    const share = shareOf(existingDatabaseName(this.#call), user.name);
+    const limits = { ...this.#parts.functions, share, signal: request.signal };
     const isNothingInRange =
       index.source === undefined
         ? idBounds.isEmpty === true

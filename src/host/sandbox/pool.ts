@@ -17,6 +17,8 @@ import { ThreadPool } from "./thread-pool.ts";
 
 /** Threads of functions. One is more than a user or a database may have, so that it is left for others. */
 const THREADS_MAX = 3;
+/** Threads of selectors, of which one is left for others as well. */
+const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 
 /** For what the thread does between runs, before it is taken for lost. */
@@ -40,9 +42,10 @@ export class SandboxPool implements Sandbox {
     });
     this.#selectors = new ThreadPool(clock, {
       file: builtFile(import.meta.url, "selector-thread.js"),
-      countMax: 1,
-      shareMax: 1,
+      countMax: SELECTOR_THREADS_MAX,
+      shareMax: SELECTOR_THREADS_MAX - 1,
       youngMibMax: 8,
+      endsStopped: true,
       memoryOf: ({ document }) => [document.buffer],
     });
   }
@@ -82,7 +85,7 @@ export class SandboxPool implements Sandbox {
     throw new SandboxError(answer.failure.error, answer.failure.reason);
   }
 
-  async matches({ selector, document, timeoutMs, signal }: SelectorCall): Promise<boolean> {
+  async matches({ selector, document, timeoutMs, share, signal }: SelectorCall): Promise<boolean> {
     const answer = await this.#selectors.call({
       subjectId: selector,
       request: async (isKnown) => ({
@@ -90,7 +93,7 @@ export class SandboxPool implements Sandbox {
         document: await joinInTurns(document, new Turns(this.#clock)),
       }),
       limitMs: timeoutMs,
-      share: COMMON_SHARE,
+      share,
       signal,
       lateReason: `The selector took more than ${timeoutMs} ms for one document.`,
     });

@@ -50,6 +50,8 @@ export interface ThreadPoolOptions<Request> {
   readonly shareMax: number;
   /** Of a thread's young objects: what it parses outlives them, and is carried along in a large room. V8's default when absent. */
   readonly youngMibMax?: number;
+  /** Whether a thread whose call is aborted is ended, because it does not look at `stopped` meanwhile. */
+  readonly endsStopped?: boolean;
   /** The memory of a request that goes over with it. */
   readonly memoryOf: (request: Request) => ArrayBuffer[];
 }
@@ -80,8 +82,8 @@ interface Thread<Request, Answer> {
   subjectId: string | undefined;
   /** Why it ends. */
   reason: string;
-  /** It did not answer in time, and is being ended: if it answers yet, it takes no other call. */
-  isLate: boolean;
+  /** It is being ended: if it answers yet, it takes no other call. */
+  isEnding: boolean;
 }
 
 /** Numbers of calls fit into an `Int32Array`. */
@@ -130,8 +132,10 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
   #abort(waiting: Waiting<Request, Answer>): void {
     this.#waiting.remove(waiting);
     waiting.reject(waiting.call.signal?.reason);
-    for (const { current, stopped } of this.#threads) {
-      if (current?.waiting === waiting) Atomics.store(stopped, 0, current.number);
+    for (const thread of this.#threads) {
+      if (thread.current?.waiting !== waiting) continue;
+      Atomics.store(thread.stopped, 0, thread.current.number);
+      if (this.#options.endsStopped === true) void this.#end(thread);
     }
   }
 
@@ -179,7 +183,11 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
       return;
     }
     thread.reason = lateReason;
-    thread.isLate = true;
+    await this.#end(thread);
+  }
+
+  async #end(thread: Thread<Request, Answer>): Promise<void> {
+    thread.isEnding = true;
     await thread.handle.terminate();
   }
 
@@ -213,7 +221,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
       current: undefined,
       subjectId: undefined,
       reason,
-      isLate: false,
+      isEnding: false,
     };
     this.#threads.add(thread);
     handle.on("message", (message: Ready | Answer) => this.#received(thread, message));
@@ -233,7 +241,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     const { current } = thread;
     if (message.kind === "ready" || current === undefined) return;
     const answer = message as Answer;
-    if (answer.isSpent === true || thread.isLate) this.#threads.delete(thread);
+    if (answer.isSpent === true || thread.isEnding) this.#threads.delete(thread);
     current.waiting.resolve(answer);
     this.#free(thread);
   }

@@ -27,7 +27,7 @@ export async function* readLocalChanges(
 ): AsyncIterable<readonly ChangesItem[]> {
   let since = startOf(request.since);
   let changed = request.showsEnd === true;
-  const select = await openSelection(access, request);
+  const select = await openSelection(access, request, signal);
   // A one-shot job copies what is there when it begins.
   const until = request.continuous
     ? {}
@@ -89,10 +89,12 @@ export function startOf(sequence: SourceSequence): string {
 async function openSelection(
   access: LocalAccess,
   { selection, winningRevisionsOnly }: ChangesRequest,
+  signal: AbortSignal,
 ): Promise<LocalSelection> {
   const { runtime, functions } = access.parts;
   const user = await access.user();
-  const parts = { runtime, functions, read: access.read.bind(access), user };
+  const read = access.read.bind(access);
+  const parts = { runtime, functions, name: access.name, read, user, signal };
   try {
     return await openLocalSelection(parts, selection, { winningRevisionsOnly });
   } catch (error) {

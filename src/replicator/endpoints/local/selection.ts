@@ -1,7 +1,13 @@
 /** The revisions of our own changes that a replication selects. */
 
 import { parseJson, type Runtime } from "../../../base/index.ts";
-import type { Change, Database, Document, SecuritySubject } from "../../../databases/index.ts";
+import {
+  type Change,
+  type Database,
+  type Document,
+  type SecuritySubject,
+  shareOf,
+} from "../../../databases/index.ts";
 import {
   type DesignFunctions,
   type DocumentFilter,
@@ -26,6 +32,10 @@ export interface LocalSelectionParts {
   readonly functions: DesignFunctions;
   readonly read: <T>(body: (tx: ReadTransaction, database: Database) => Promise<T>) => Promise<T>;
   readonly user: SecuritySubject;
+  /** Name of the database. */
+  readonly name: string;
+  /** Aborts when the run ends. */
+  readonly signal: AbortSignal;
 }
 
 /** Throws CouchDB's 404 for a filter function that is not there. */
@@ -48,10 +58,12 @@ export async function openLocalSelection(
       return byId((id) => ids.has(id));
     }
     case "selector": {
-      const pass = matchingFilter(
-        new DocumentSelector(parseJson(selection.selector) as Selector),
-        parts.functions,
-      );
+      const { name, user, signal } = parts;
+      const pass = matchingFilter(new DocumentSelector(parseJson(selection.selector) as Selector), {
+        ...parts.functions,
+        share: shareOf(name, user.userName),
+        signal,
+      });
       return byDocument(parts, pass, winningRevisionsOnly);
     }
     case "filter": {
@@ -92,7 +104,7 @@ function byDocument(
 }
 
 function openFunction(
-  { runtime, functions, read, user }: LocalSelectionParts,
+  { runtime, functions, read, user, signal }: LocalSelectionParts,
   selection: Selection & { readonly kind: "filter" },
 ): Promise<DocumentFilter> {
   const { name } = selection;
@@ -110,6 +122,7 @@ function openFunction(
       peer: "",
       userName: user.userName,
       roles: user.roles,
+      signal,
     }),
   );
 }
