@@ -1,10 +1,12 @@
 /**
  * The API as a whole: routes, authentication, authorization, and the handler that turns every error into a response.
  */
+
 import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
 import { ProtocolError, percentEncode } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";
 import { refuseForeignPages, refuseForms } from "./access/foreign-pages.ts";
+import { ReservedPlaces } from "./access/reserved-places.ts";
 import type { ApiParts } from "./api-parts.ts";
 import { changesRoutes } from "./changes/changes.ts";
 import { databaseUpdatesRoutes } from "./changes/database-updates.ts";
@@ -18,9 +20,9 @@ import { formUploadRoutes } from "./documents/form-uploads.ts";
 import { localDocumentRoutes } from "./documents/local-documents.ts";
 import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
-import { Admission, needsPlace, OverloadedError } from "./http/admission.ts";
+import { Admission, needsPlace } from "./http/admission.ts";
 import { BodyBudget } from "./http/body-budget.ts";
-import type { BodyRules } from "./http/call.ts";
+import type { BodyRules, Call } from "./http/call.ts";
 import { withChallenge } from "./http/challenge.ts";
 import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
@@ -46,7 +48,8 @@ export function createApi(parts: ApiParts): Api {
     traced(runtime, request, () => answer(dispatching, request, requestId, user));
   const router = new Router(apiRoutes(own, answerMember));
   const bodyBudget = new BodyBudget(runtime.clock, own.settings);
-  const dispatching = { router, admission, bodyBudget, parts: own };
+  const reservedPlaces = new ReservedPlaces();
+  const dispatching = { router, admission, bodyBudget, reservedPlaces, parts: own };
   const { name, version } = parts.server.vendor;
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
@@ -120,6 +123,7 @@ interface Dispatching {
   readonly router: Router;
   readonly admission: Admission;
   readonly bodyBudget: BodyBudget;
+  readonly reservedPlaces: ReservedPlaces;
   readonly parts: ApiParts;
 }
 
@@ -133,7 +137,7 @@ async function answer(
   const { admission, parts } = dispatching;
   try {
     const work = (): Promise<ApiResponse> => dispatch(dispatching, request, requestId, sender);
-    const isCounted = needsPlace(request);
+    const isCounted = request.isReserved !== true && needsPlace(request);
     const response = isCounted ? await admission.answer(request.signal, work) : await work();
     return request.method === "HEAD" ? await withoutBody(response) : response;
   } catch (error) {
@@ -145,16 +149,25 @@ async function answer(
 }
 
 async function dispatch(
-  { router, bodyBudget, parts }: Dispatching,
+  dispatching: Dispatching,
   request: ApiRequest,
   requestId: string,
   sender: User | undefined,
 ): Promise<ApiResponse> {
+  const { reservedPlaces, parts } = dispatching;
   const segments = splitPath(request.path, parts.settings);
   refuseForeignPages(parts.cors, request);
   // Authorize before routing, so that an unauthorized caller cannot probe for paths.
   const user = sender ?? (await parts.authenticate(request));
-  if (request.isReserved === true && !user.isAdmin) throw new OverloadedError();
+  const work = () => handle(dispatching, { request, requestId, user }, segments);
+  return request.isReserved === true ? reservedPlaces.answer(request, user, work) : work();
+}
+
+async function handle(
+  { router, bodyBudget, parts }: Dispatching,
+  { request, requestId, user }: Pick<Call, "request" | "requestId" | "user">,
+  segments: readonly string[],
+): Promise<ApiResponse> {
   const match = router.match(request.method, segments);
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);

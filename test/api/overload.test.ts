@@ -2,7 +2,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
-import { defineRoute, type User } from "../../src/api/index.ts";
+import { defineRoute, sessionRoutes, type User } from "../../src/api/index.ts";
 import { type Deferred, deferred } from "../support/deferred.ts";
 import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
@@ -119,5 +119,59 @@ describe("a node with too much to do", () => {
     };
     expect(await statusFor(ADMIN)).toBe(200);
     expect(await statusFor({ name: "joe", roles: [], isAdmin: false })).toBe(503);
+  });
+
+  test("lets an administrator log in on a reserved connection, and keeps most of them for requests", async () => {
+    const logins: Deferred<void>[] = [];
+    const authority = {
+      handlers: ["cookie"],
+      logIn: async () => {
+        const login = deferred<void>();
+        logins.push(login);
+        await login.promise;
+        return { roles: ["_admin"], cookie: "AuthSession=x" };
+      },
+      clearedCookie: () => "AuthSession=",
+    };
+    // Nothing else is answered meanwhile, and nothing waits.
+    const limits = { requestsMax: 1, waitingRequestsMax: 0 };
+    const stranger: User = { name: null, roles: [], isAdmin: false };
+    let user = stranger;
+    const { api } = await openFilms({
+      parts: {
+        settings: { ...SETTINGS, ...limits },
+        routes: sessionRoutes(authority),
+        authenticate: async () => user,
+      },
+    });
+    const send = async (method: string, path: string, isReserved = true): Promise<number> => {
+      const headers = new Map([["content-type", "application/json"]]);
+      const credentials = Buffer.from('{"name":"anna","password":"secret"}');
+      const body = (async function* () {
+        yield credentials;
+      })();
+      const signal = new AbortController().signal;
+      const rest = { query: new Map(), headers, peer: "", isSecure: false, isReserved, signal };
+      return (await api({ method, path, body, ...rest })).status;
+    };
+    user = ADMIN;
+    expect(await send("PUT", "/films")).toBe(201);
+    user = stranger;
+    const others = send("POST", "/_session", false);
+    const first = Array.from({ length: 8 }, () => send("POST", "/_session"));
+    while (logins.length < 9) await settled();
+    for (const path of ["/_session", "/films", "/_session/"]) {
+      expect(await send("POST", path)).toBe(503);
+    }
+    expect(await send("GET", "/_session")).toBe(503);
+    user = ADMIN;
+    expect(await send("GET", "/films")).toBe(200);
+    user = stranger;
+    for (const login of logins) login.resolve();
+    expect(await Promise.all([others, ...first])).toEqual(Array(9).fill(200));
+    const next = send("POST", "/_session");
+    while (logins.length < 10) await settled();
+    logins.at(-1)?.resolve();
+    expect(await next).toBe(200);
   });
 });
