@@ -18,6 +18,8 @@ export interface AllFlags {
   readonly databases?: readonly string[];
   readonly except?: readonly string[];
   readonly security?: boolean;
+  /** Targets whose security objects are replaced also if they existed before, as in the `security` of rules. */
+  readonly overwriteSecurity?: readonly string[];
 }
 
 /** A database of the source, and how it is copied; or why it cannot be. */
@@ -38,21 +40,26 @@ export function refuseWithAll(
 ): void {
   const given = names.find((name) => flags[name] !== undefined);
   if (given === undefined) return;
-  const option = given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  throw new WrongUse(`--${option} goes with one database, and not with --all`);
+  throw new WrongUse(`--${optionOf(given)} goes with one database, and not with --all`);
 }
 
 /** Refuses the flags that choose among databases where there is one. */
-export function refuseWithoutAll({ databases, except, security }: AllFlags): void {
-  const given = Object.entries({ databases, except, security }).find(([, value]) => value);
-  if (given !== undefined) throw new WrongUse(`--${given[0]} goes with --all`);
+export function refuseWithoutAll(flags: AllFlags): void {
+  const { databases, except, security, overwriteSecurity } = flags;
+  const ofAll = { databases, except, security, overwriteSecurity };
+  const given = Object.entries(ofAll).find(([, value]) => value);
+  if (given !== undefined) throw new WrongUse(`--${optionOf(given[0])} goes with --all`);
+}
+
+function optionOf(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 /** Lists the source, and the target if databases keep their names there. Rejects when patterns were given that match nothing. */
 export async function chooseDatabases(
   connections: Connections,
   { source, target }: { readonly source: string; readonly target: string },
-  { databases, except, security = false }: AllFlags,
+  { databases, except, security = false, overwriteSecurity }: AllFlags,
   signal: AbortSignal,
 ): Promise<ChosenDatabases> {
   checkServer("SOURCE", source);
@@ -62,7 +69,7 @@ export async function chooseDatabases(
     {
       source,
       target: keepsNames ? `${target.replace(/\/$/, "")}/{db}` : target,
-      security,
+      security: overwriteSecurity ?? security,
       ...(databases === undefined ? {} : { databases }),
       ...(except === undefined ? {} : { except }),
     },

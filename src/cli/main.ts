@@ -93,7 +93,11 @@ program
   .option("--all", "all databases of a server: SOURCE and TARGET are those of servers")
   .option(...DATABASES)
   .option(...EXCEPT)
-  .option("--security", "with --all: copy the security objects, too")
+  .option("--security", "with --all: copy the security objects to targets that it creates")
+  .option(
+    "--overwrite-security <pattern...>",
+    "with --all: and to targets that match one of these, also if they existed before",
+  )
   .action(async (source, target, flags) =>
     flags.all === true
       ? (await import("./replicate-all.ts")).replicateAll(source, target, flags)

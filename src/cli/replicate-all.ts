@@ -1,6 +1,11 @@
 /** `tandem replicate --all`: one round of all databases of a server, in this process. */
 import { forEachConcurrent } from "../base/index.ts";
-import { describeFailure, MemoryRunFailures, StopRequest } from "../replicator/index.ts";
+import {
+  describeFailure,
+  isSameSecurity,
+  MemoryRunFailures,
+  StopRequest,
+} from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
 import {
   type AllFlags,
@@ -12,13 +17,15 @@ import { type Connections, openConnections } from "./connections.ts";
 import { counted } from "./counted.ts";
 import { reportError, retryReporter } from "./describe-error.ts";
 import { Progress } from "./progress.ts";
-import { openShellRun } from "./shell-run.ts";
+import { openShellRun, type ShellRun } from "./shell-run.ts";
 import { onStopSignal } from "./stop-signals.ts";
 import { printable } from "./table.ts";
 
 /** Databases that are copied at the same time. */
 const AT_ONCE_MAX = 4;
 const DRAW_INTERVAL_MS = 100;
+const KEPT_SECURITY =
+  "the target existed before and keeps its own security object; --overwrite-security replaces it";
 /** Options that choose documents of one database, or never come to an end. */
 const OF_ONE = ["continuous", "selector", "docIds", "filter", "since"];
 
@@ -107,7 +114,8 @@ class Round {
     if (database.kind === "invalid") return { error: "invalid_name", reason: database.reason };
     const failures = new MemoryRunFailures();
     const { replication } = database;
-    const { run } = await openShellRun(this.#connections, replication, failures, this.#signal);
+    const shell = await openShellRun(this.#connections, replication, failures, this.#signal);
+    const { run } = shell;
     try {
       const { kind } = await run.run(this.#signal);
       if (kind === "stopped") return { error: "stopped", reason: "it was interrupted" };
@@ -115,8 +123,19 @@ class Round {
       this.#writtenCount += run.ownStatistics.docsWritten;
     }
     const { length: count } = failures.failures;
-    if (count === 0) return undefined;
-    return { error: "left_behind", reason: `${counted(count, "revision")} did not arrive` };
+    if (count > 0) {
+      return { error: "left_behind", reason: `${counted(count, "revision")} did not arrive` };
+    }
+    if (replication.copiesSecurity !== true || (await this.#isSameSecurity(shell)))
+      return undefined;
+    return { error: "security", reason: KEPT_SECURITY };
+  }
+
+  async #isSameSecurity({ source, target }: ShellRun): Promise<boolean> {
+    const [wanted, actual] = await Promise.all(
+      [source, target].map((endpoint) => endpoint.security(this.#signal)),
+    );
+    return wanted !== undefined && actual !== undefined && isSameSecurity(wanted, actual);
   }
 }
 

@@ -8,6 +8,7 @@ import {
   ReplicationRun,
   readFilterCode,
   replicationId,
+  type TargetOrigin,
 } from "../replicator/index.ts";
 import type { Connections } from "./connections.ts";
 
@@ -18,6 +19,14 @@ export interface ShellRun {
   readonly run: ReplicationRun;
   readonly source: Endpoint;
   readonly target: Endpoint;
+}
+
+class MemoryOrigin implements TargetOrigin {
+  isCreatedHere = false;
+
+  async note(isCreatedHere: boolean): Promise<void> {
+    this.isCreatedHere = isCreatedHere;
+  }
 }
 
 /** Asks the source for the code of a filter, if the replication has one. */
@@ -45,6 +54,7 @@ export async function openShellRun(
     source,
     target,
     replication,
+    targetOrigin: new MemoryOrigin(),
     ids: replicationId(context, replication, filterCode),
     mayWrite: async () => {},
     failures,

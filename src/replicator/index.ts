@@ -154,7 +154,11 @@ export type { ReplicationJobParts } from "./run/replication-job.ts";
 export { ReplicationJob } from "./run/replication-job.ts";
 export type { ReplicationLog } from "./run/replication-log.ts";
 export { continuedLog, isOfOneRun, parseReplicationLog } from "./run/replication-log.ts";
-export type { ReplicationEnding, ReplicationProgress } from "./run/replication-run.ts";
+export type {
+  ReplicationEnding,
+  ReplicationProgress,
+  TargetOrigin,
+} from "./run/replication-run.ts";
 export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
 export { isSameSecurity } from "./run/same-security.ts";
 export type { SchedulerParts } from "./scheduling/scheduler.ts";

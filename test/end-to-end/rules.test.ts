@@ -179,13 +179,16 @@ test("servers that differ are told database by database, and repaired", async ()
   // It makes and fills what is missing. The security object of a database that is there stays.
   expect(repaired.output).toContain("3 databases compared: 1 differs");
   expect((await ask(target, "GET", "/shop-c/first")).body).toMatchObject({ of: "shop-c" });
-  const copied = await tandem(["replicate", ...chosen, "--json"]);
-  expect(JSON.parse(copied.output)).toEqual({
-    ok: true,
-    databases: 3,
-    docs_written: 0,
-    not_whole: [],
-  });
+  const copied = { databases: 3, docs_written: 0 };
+  const kept = { database: "shop-b", error: "security", reason: expect.stringContaining("keeps") };
+  const unnamed = await tandem(["replicate", ...chosen, "--json"]);
+  expect(JSON.parse(unnamed.output)).toEqual({ ...copied, ok: false, not_whole: [kept] });
+  const other = await tandem(["replicate", ...chosen, "--json", "--overwrite-security", "shop-a"]);
+  expect(JSON.parse(other.output)).toEqual({ ...copied, ok: false, not_whole: [kept] });
+  expect((await ask(target, "GET", "/shop-b/_security")).body).not.toEqual(securityOf("joe"));
+  const named = await tandem(["replicate", ...chosen, "--json", "--overwrite-security", "*-b"]);
+  expect(JSON.parse(named.output)).toEqual({ ...copied, ok: true, not_whole: [] });
+  expect((await ask(target, "GET", "/shop-b/_security")).body).toEqual(securityOf("joe"));
   expect(await tandem(["verify", ...chosen])).toMatchObject({ code: 0 });
 });
 
@@ -213,6 +216,7 @@ test.each([
 
 test.each([
   [["--databases", "a*"], "--databases goes with --all"],
+  [["--overwrite-security", "a*"], "--overwrite-security goes with --all"],
   [["--all", "--since", "7"], "--since goes with one database, and not with --all"],
 ])("replicate %j is wrong use", async (flags, reason) => {
   const ran = await tandem(["replicate", source.url, target.url, ...flags]);

@@ -314,9 +314,9 @@ export class ReplicationRun {
     { source, target }: Pick<ReplicationRunParts, "source" | "target"> = this.#parts,
   ): Promise<void> {
     const { replication, targetOrigin } = this.#parts;
-    const { copiesSecurity, overwritesSecurity = targetOrigin === undefined } = replication;
+    const { copiesSecurity, overwritesSecurity } = replication;
     if (copiesSecurity !== true) return;
-    if (!overwritesSecurity && targetOrigin?.isCreatedHere !== true) return;
+    if (overwritesSecurity !== true && targetOrigin?.isCreatedHere !== true) return;
     const [wanted, actual] = await allTogether(signal, [
       (taskSignal) => source.security(taskSignal),
       (taskSignal) => target.security(taskSignal),
