@@ -5,7 +5,8 @@ export interface ParsedRevision {
   readonly hash: string;
 }
 
-const REVISION = /^(?:0|[1-9][0-9]{0,14})-/;
+/** CouchDB reads the generation as Erlang does, and stores `+01-a` as `1-a`. */
+const REVISION = /^\+?0*[0-9]{1,15}-/;
 
 /** The parts of a revision, or undefined when `text` is none. */
 export function parseRevision(text: string): ParsedRevision | undefined {

@@ -63,6 +63,39 @@ describe("_bulk_docs", () => {
     expect((await ask("POST /films/_revs_diff", { body: revisions })).json).toEqual({});
   });
 
+  test.each(["01-a", "+1-a", "0000000000000000000001-a"])(
+    "stores the revision %s as 1-a, as CouchDB does",
+    async (_rev) => {
+      const { ask } = await openFilms();
+      const body = { new_edits: false, docs: [{ _id: "a", _rev }] };
+      const answer = await ask("POST /films/_bulk_docs", { body });
+      expect(answer).toMatchObject({ status: 201, json: [] });
+      expect((await ask("GET /films/a")).json).toEqual({ _id: "a", _rev: "1-a" });
+      const rev = encodeURIComponent(_rev);
+      expect((await ask(`GET /films/a?rev=${rev}`)).json).toEqual({ _id: "a", _rev: "1-a" });
+      const put = { body: { _rev, n: 1 } };
+      expect((await ask("PUT /films/a?new_edits=false", put)).status).toBe(201);
+      expect((await ask(`DELETE /films/a?rev=${rev}`)).status).toBe(200);
+    },
+  );
+
+  test.each(["x-a", "-1-a", "1", "1.0-a", "1e1-a", " 1-a", `${"9".repeat(16)}-a`, 7, ["1-a"]])(
+    "refuses the revision %j made elsewhere, and writes the other documents",
+    async (_rev) => {
+      const { ask } = await openFilms();
+      const docs = [
+        { _id: "a", _rev: "1-a" },
+        { _id: "b", _rev },
+        { _id: "c", _rev: "1-c" },
+      ];
+      const answer = await ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+      const row = { id: "b", error: "bad_request", reason: "Invalid rev format" };
+      expect(answer).toMatchObject({ status: 201, json: [row] });
+      const { rows } = (await ask("GET /films/_all_docs")).json;
+      expect(rows.map(({ id }: { id: string }) => id)).toEqual(["a", "c"]);
+    },
+  );
+
   test("tells which of the revisions made elsewhere cannot be stored, and writes the others", async () => {
     const { ask } = await openFilms();
     const docs = [

@@ -18,6 +18,20 @@ afterAll(async () => {
 const HASH = "0".repeat(32);
 const GOOD: readonly FakeDocument[] = ["a", "b", "c"].map((_id) => ({ _id, _rev: `1-${HASH}` }));
 
+/** CouchDB stores these (`couch_doc:parse_rev`), although it gives none of them itself. */
+const STORED_REVISIONS = ["1-", "9999-", "0-", "0-abc", `0-${HASH}`, "1-a-b", "7-é"];
+/** These it refuses, or stores under another name. */
+const LISTED_REVISIONS = [
+  "01-a",
+  "+1-a",
+  "-1-a",
+  "x-a",
+  "1",
+  "",
+  "1.0-a",
+  "99999999999999999999-a",
+];
+
 /** Targets: of the node itself, and behind its API. */
 const TARGETS = { local: false, remote: true };
 
@@ -129,5 +143,35 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
         (requests) => requests.some(isContinued),
       );
     });
+
+    test.each(["json", "none"] as const)(
+      "odd revisions are stored as CouchDB stores them, or listed; the others arrive (bulk read: %s)",
+      async (bulkGet) => {
+        const name = nameOf(`revisions-${bulkGet}`);
+        const document = (_rev: string, index: number) => ({ _id: `${index}`, _rev });
+        const stored = STORED_REVISIONS.map(document);
+        const listed = LISTED_REVISIONS.map((_rev, index) => ({ _id: `x${index}`, _rev }));
+        const conflict = { _id: "a", _rev: "1-" };
+        const documents = [...stored, GOOD[0], conflict, ...listed, ...GOOD.slice(1)];
+        source.databases.set(name, { documents: documents as FakeDocument[], bulkGet });
+        await start(name, { continuous, isRemote });
+        const arrived = stored.length + GOOD.length;
+        const { job, ids, failures } = await settled(name, {
+          continuous,
+          arrived,
+          listed: listed.length,
+        });
+        expect(job).toMatchObject({ state: continuous ? "running" : "completed", error_count: 0 });
+        expect(ids).toEqual([...stored, ...GOOD].map(({ _id }) => _id).sort());
+        for (const { _id, _rev } of stored) {
+          const { body } = await node.call("GET", `/${name}/${_id}`);
+          expect(body).toEqual({ _id, _rev });
+        }
+        const { body } = await node.call("GET", `/${name}/a?conflicts=true`);
+        expect(body).toEqual({ _id: "a", _rev: `1-${HASH}`, _conflicts: ["1-"] });
+        const shown = failures.map(({ id, rev }) => ({ _id: id, _rev: rev }));
+        expect(new Set(shown)).toEqual(new Set(listed));
+      },
+    );
   });
 });

@@ -23,6 +23,8 @@ export const HASH_BYTES_MAX = 500;
 
 /** CouchDB also stores the generation 0, and revisions without a hash (`9999-`). */
 const REVISION = /^(?:0|[1-9][0-9]{0,14})-/;
+/** CouchDB reads the generation as Erlang does, and stores `+01-a` as `1-a`. */
+const REVISION_READ = /^\+?0*[0-9]{1,15}-/;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
@@ -30,7 +32,7 @@ export function formatRevision({ generation, hash }: RevisionParts): Revision {
   return `${generation}-${hash}`;
 }
 
-/** Whether a database can have a revision of this name. */
+/** Whether a database can have a revision of this very name. */
 export function isRevision(text: string): boolean {
   if (!REVISION.test(text)) return false;
   const hash = text.slice(text.indexOf("-") + 1);
@@ -39,7 +41,7 @@ export function isRevision(text: string): boolean {
 
 /** Throws STORE_REVISION_INVALID. */
 export function parseRevision(revision: Revision): RevisionParts {
-  if (!REVISION.test(revision)) throw revisionInvalid(revision);
+  if (!REVISION_READ.test(revision)) throw revisionInvalid(revision);
   const dash = revision.indexOf("-");
   return {
     generation: Number(revision.slice(0, dash)),
