@@ -30,7 +30,12 @@ export { withBatches } from "./with-batches.ts";
 export type { BudgetUnit, EndpointSpending, Spending } from "./with-budget.ts";
 export { withBudget } from "./with-budget.ts";
 export { withConnection } from "./with-connection.ts";
-export { decodedBody, withDecoding } from "./with-decoding.ts";
+export {
+  decodedBody,
+  EncodingDamagedError,
+  EncodingUnsupportedError,
+  withDecoding,
+} from "./with-decoding.ts";
 export { withGrant } from "./with-grant.ts";
 export type { BasicCredentials } from "./with-headers.ts";
 export { basicAuthorization, withHeaders } from "./with-headers.ts";

@@ -68,12 +68,31 @@ test.each(["zstd", "compress", "gzip, gzip, gzip"])(
 );
 
 test.each([
-  ["cut off", gzipSync(BYTES).subarray(0, 15)],
-  ["not gzip at all", utf8Encode(TEXT)],
-])("an answer that is %s counts as broken off", async (_, bytes) => {
-  await expect(readText(await answering("gzip", bytes))).rejects.toMatchObject({
+  ["gzip", gzipSync(BYTES)],
+  ["deflate", deflateSync(BYTES)],
+  ["br", brotliCompressSync(Buffer.alloc(10_000, BYTES))],
+])("an answer in the coding %s that is cut off counts as broken off", async (coding, bytes) => {
+  await expect(readText(await answering(coding, bytes.subarray(0, 15)))).rejects.toMatchObject({
     code: "HTTP_REQUEST_FAILED",
     details: { cause: "BODY_BROKEN_OFF" },
+  });
+});
+
+test.each(["gzip", "x-gzip"])(
+  "a plain answer that claims to be %s is read as it is",
+  async (coding) => {
+    expect(await readText(await answering(coding, utf8Encode(TEXT)))).toBe(TEXT);
+  },
+);
+
+test.each([
+  ["gzip", Uint8Array.of(0x1f, ...utf8Encode(TEXT))],
+  ["br", utf8Encode(TEXT)],
+  ["deflate", utf8Encode("x is no zlib header")],
+])("an answer that is not the %s that it claims to be is named as such", async (coding, bytes) => {
+  await expect(readText(await answering(coding, bytes))).rejects.toMatchObject({
+    code: "HTTP_REQUEST_FAILED",
+    details: { cause: "BODY_MISENCODED" },
   });
 });
 

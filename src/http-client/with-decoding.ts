@@ -22,6 +22,22 @@ export class EncodingUnsupportedError extends OperationalError {
   }
 }
 
+/** The body does not have the coding that its header names, or ended too early. */
+export class EncodingDamagedError extends OperationalError {
+  override readonly name = "EncodingDamagedError";
+  readonly isBrokenOff: boolean;
+
+  constructor(encoding: string, cause: unknown) {
+    super(
+      "HTTP_ENCODING_DAMAGED",
+      "The answer cannot be decoded",
+      { reason: `an answer is not what its Content-Encoding ${JSON.stringify(encoding)} says` },
+      { cause },
+    );
+    this.isBrokenOff = (cause as { readonly code?: unknown }).code === "Z_BUF_ERROR";
+  }
+}
+
 /** Requests that name the encodings which they accept get the answer as it came. */
 export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
   return async (request) => {
@@ -31,12 +47,14 @@ export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
       return response;
     }
     const { method, url } = request;
-    const fail = (error: unknown): never => {
-      if (!isDamaged(error)) throw error;
-      throw new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" }, { cause: error });
+    const failed = (error: unknown): unknown => {
+      if (!(error instanceof EncodingDamagedError)) return error;
+      const { cause } = error;
+      const code = error.isBrokenOff ? "BODY_BROKEN_OFF" : "BODY_MISENCODED";
+      return new RequestFailedError({ method, url, cause: code }, { cause });
     };
     try {
-      return decoded(response, guarded(decodedBody(compression, encoding, response.body), fail));
+      return decoded(response, guarded(decodedBody(compression, encoding, response.body), failed));
     } catch (error) {
       response.discard();
       throw error;
@@ -44,7 +62,10 @@ export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
   };
 }
 
-/** The body without its codings. Throws an EncodingUnsupportedError before anything is read. */
+/**
+ * The body without its codings. Throws an EncodingUnsupportedError before anything is read; its reader may meet an
+ * EncodingDamagedError.
+ */
 export function decodedBody(
   compression: Compression,
   encoding: string | undefined,
@@ -58,7 +79,9 @@ export function decodedBody(
   return codings.reduceRight((rest, coding) => {
     const decode = decoderOf(compression, coding);
     if (decode === undefined) throw new EncodingUnsupportedError(encoding as string);
-    return unlessEmpty(rest, decode);
+    const damaged = (error: unknown): unknown =>
+      isDamaged(error) ? new EncodingDamagedError(coding, error) : error;
+    return guarded(unlessPlain(rest, coding, decode), damaged);
   }, body);
 }
 
@@ -70,9 +93,13 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
   return coding === "br" ? (chunks) => compression.unbrotli(chunks) : undefined;
 }
 
-/** An answer without a body, such as 304, may name a coding. */
-async function* unlessEmpty(
+/** First byte of every gzip file. No JSON or multipart begins with it. */
+const GZIP_BYTE = 0x1f;
+
+/** An answer without a body, such as 304, may name a coding, and so may one that a proxy has decoded. */
+async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,
+  coding: string,
   decode: Decode,
 ): AsyncIterable<Uint8Array> {
   const pieces = body[Symbol.asyncIterator]();
@@ -80,28 +107,28 @@ async function* unlessEmpty(
   while (first.done !== true && first.value.length === 0) first = await pieces.next();
   if (first.done === true) return;
   const { value } = first;
-  yield* decode(
-    (async function* () {
-      try {
-        yield value;
-        for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
-          yield next.value;
-        }
-      } finally {
-        await pieces.return?.();
+  const whole = (async function* () {
+    try {
+      yield value;
+      for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+        yield next.value;
       }
-    })(),
-  );
+    } finally {
+      await pieces.return?.();
+    }
+  })();
+  yield* coding.endsWith("gzip") && value[0] !== GZIP_BYTE ? whole : decode(whole);
 }
 
+/** `named` makes the error that a reader meets of the one that there was. */
 async function* guarded(
   body: AsyncIterable<Uint8Array>,
-  fail: (error: unknown) => never,
+  named: (error: unknown) => unknown,
 ): AsyncIterable<Uint8Array> {
   try {
     yield* body;
   } catch (error) {
-    fail(error);
+    throw named(error);
   }
 }
 

@@ -1,6 +1,15 @@
 /** A source that serves what no database stores, next to good documents: the good ones arrive, and the others are listed. */
+import { createHash } from "node:crypto";
+import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type FakeDocument, type FakeSource, openFakeSource } from "../support/fake-source.ts";
+import {
+  type FakeAnswer,
+  type FakeDocument,
+  type FakeSource,
+  NOTE,
+  openFakeSource,
+  withRevisions,
+} from "../support/fake-source.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const processes = new Processes();
@@ -31,6 +40,107 @@ const LISTED_REVISIONS = [
   "1.0-a",
   "99999999999999999999-a",
 ];
+
+const md5 = (bytes: Uint8Array): string =>
+  `md5-${createHash("md5").update(bytes).digest("base64")}`;
+
+interface Part {
+  readonly attachment: Readonly<Record<string, unknown>>;
+  /** Headers and bytes of the parts for the document and its attachment, and of the part that holds both. */
+  readonly document?: Coded;
+  readonly content: Coded;
+  readonly whole?: Coded;
+  readonly listed?: string;
+}
+
+interface Coded {
+  readonly coding?: string;
+  readonly encode?: (bytes: Uint8Array) => Uint8Array;
+}
+
+const PLAIN_NOTE = {
+  content_type: "image/png",
+  revpos: 1,
+  digest: md5(Buffer.from(NOTE)),
+  length: NOTE.length,
+  follows: true,
+};
+const GZIPPED = gzipSync(NOTE);
+const STORED_NOTE = {
+  ...PLAIN_NOTE,
+  digest: md5(GZIPPED),
+  encoding: "gzip",
+  encoded_length: GZIPPED.length,
+};
+const CODINGS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
+
+const PARTS: Readonly<Record<string, Part>> = {
+  ...Object.fromEntries(
+    Object.entries(CODINGS).flatMap(([coding, encode]): [string, Part][] => [
+      [`of an attachment in ${coding}`, { attachment: PLAIN_NOTE, content: { coding, encode } }],
+      [
+        `of a document in ${coding}`,
+        { attachment: PLAIN_NOTE, content: {}, document: { coding, encode } },
+      ],
+      [
+        `of a document with its attachment in ${coding}`,
+        { attachment: PLAIN_NOTE, content: {}, whole: { coding, encode } },
+      ],
+    ]),
+  ),
+  "of an attachment stored in gzip": {
+    attachment: STORED_NOTE,
+    content: { coding: "gzip", encode: () => GZIPPED },
+  },
+  "of an attachment stored in gzip, without the header": {
+    attachment: STORED_NOTE,
+    content: { encode: () => GZIPPED },
+  },
+  "of a plain document that claims to be gzip": {
+    attachment: PLAIN_NOTE,
+    content: { coding: "gzip" },
+    document: { coding: "gzip" },
+  },
+  "of an attachment in zstd": {
+    attachment: PLAIN_NOTE,
+    content: { coding: "zstd" },
+    listed: 'Content-Encoding "zstd"',
+  },
+  "of a document in zstd": {
+    attachment: PLAIN_NOTE,
+    content: {},
+    document: { coding: "zstd" },
+    listed: 'Content-Encoding "zstd"',
+  },
+  "of an attachment that is not brotli": {
+    attachment: PLAIN_NOTE,
+    content: { coding: "br", encode: () => Buffer.from("x".repeat(NOTE.length)) },
+    listed: 'Content-Encoding "br"',
+  },
+};
+
+/** An answer to `open_revs` as CouchDB sends it, with codings within it. */
+function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
+  const pieceOf = (type: string, { coding, encode = (it) => it }: Coded, body: Uint8Array) => [
+    `\r\nContent-Type: ${type}\r\n`,
+    coding === undefined ? "" : `Content-Encoding: ${coding}\r\n`,
+    "\r\n",
+    encode(body),
+  ];
+  const join = (pieces: readonly (string | Uint8Array)[]): Buffer =>
+    Buffer.concat(pieces.map((piece) => Buffer.from(piece as string)));
+  const headers = { "content-type": 'multipart/mixed; boundary="out"' };
+  const text = Buffer.from(JSON.stringify(withRevisions(document)));
+  const inner = join([
+    ...["--in", ...pieceOf("application/json", part.document ?? {}, text)],
+    ...["\r\n--in", ...pieceOf("image/png", part.content, Buffer.from(NOTE)), "\r\n--in--"],
+  ]);
+  const outer =
+    document._attachments === undefined
+      ? pieceOf("application/json", {}, text)
+      : pieceOf('multipart/related; boundary="in"', part.whole ?? {}, inner);
+  return { headers, body: join(["--out", ...outer, "\r\n--out--"]) };
+}
 
 /** Targets: of the node itself, and behind its API. */
 const TARGETS = { local: false, remote: true };
@@ -104,8 +214,13 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
       "an attachment name with an unpaired surrogate is listed (bulk read: %s)",
       async (bulkGet) => {
         const name = nameOf(`name-${bulkGet}`);
-        const attachment = { content_type: "image/png", revpos: 1, digest: "md5-x", length: 4 };
-        const content = bulkGet === "json" ? { data: btoa("note") } : { stub: true };
+        const attachment = {
+          content_type: "image/png",
+          revpos: 1,
+          digest: "md5-x",
+          length: NOTE.length,
+        };
+        const content = bulkGet === "json" ? { data: btoa(NOTE) } : { stub: true };
         const odd = {
           _id: "b-odd",
           _rev: `1-${HASH}`,
@@ -171,6 +286,38 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
         expect(body).toEqual({ _id: "a", _rev: `1-${HASH}`, _conflicts: ["1-"] });
         const shown = failures.map(({ id, rev }) => ({ _id: id, _rev: rev }));
         expect(new Set(shown)).toEqual(new Set(listed));
+      },
+    );
+
+    test.each(Object.entries(PARTS))(
+      "a part %s arrives, or its document alone is listed",
+      async (what, part) => {
+        const name = nameOf(`part-${what.replaceAll(/[^a-z]+/g, "-")}`);
+        const odd = { ...GOOD[1], _attachments: { "note.txt": part.attachment } } as FakeDocument;
+        const documents = [GOOD[0] as FakeDocument, odd, GOOD[2] as FakeDocument];
+        const openRevisions = (found: readonly FakeDocument[]): FakeAnswer =>
+          multipartAnswer(found[0] as FakeDocument, part);
+        source.databases.set(name, { documents, bulkGet: "none", openRevisions });
+        await start(name, { continuous, isRemote, more: { retries_per_request: 1 } });
+        const isListed = part.listed !== undefined;
+        const { job, ids, failures } = await settled(name, {
+          continuous,
+          arrived: isListed ? 2 : 3,
+          listed: isListed ? 1 : 0,
+        });
+        expect(job).toMatchObject({ state: continuous ? "running" : "completed", error_count: 0 });
+        const reasons = failures.map(({ id, reason }) => `${id} ${reason}`);
+        expect(reasons).toEqual(isListed ? [expect.stringContaining(part.listed as string)] : []);
+        expect(ids).toEqual(isListed ? ["a", "c"] : ["a", "b", "c"]);
+        if (isListed) return;
+        const { body } = await node.call("GET", `/${name}/b?att_encoding_info=true`);
+        const { encoding, digest, length } = body._attachments["note.txt"];
+        expect({ encoding, length }).toEqual({
+          encoding: part.attachment.encoding,
+          length: NOTE.length,
+        });
+        if (encoding === "gzip") expect(digest).toBe(part.attachment.digest);
+        expect(await (await fetch(`${node.url}/${name}/b/note.txt`)).text()).toBe(NOTE);
       },
     );
   });

@@ -56,7 +56,7 @@ export async function openFakeSource(): Promise<FakeSource> {
   };
 }
 
-export const NOTE = "note";
+export const NOTE = "note".repeat(50);
 
 interface State {
   readonly databases: ReadonlyMap<string, FakeDatabase>;
@@ -109,6 +109,7 @@ async function respond(
   if (names.length > 0) return send({ body: NOTE, headers: { "content-type": "image/png" } });
   const revisions: string[] = JSON.parse(new URLSearchParams(query).get("open_revs") ?? "[]");
   const found = database.documents.filter((it) => it._id === id && revisions.includes(it._rev));
+  if (found.length === 0) return send({ error: "not_found", reason: "missing" }, 404);
   if (database.openRevisions !== undefined) return send(database.openRevisions(found));
   send(found.map((document) => ({ ok: withRevisions(document) })));
 }

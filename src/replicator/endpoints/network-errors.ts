@@ -48,6 +48,7 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["UND_ERR_SOCKET", lost("the connection was closed before the answer")],
   ["REQUEST_TIMEOUT", broken("the request took too long")],
   ["BODY_BROKEN_OFF", broken("the answer broke off")],
+  ["BODY_MISENCODED", broken("the answer is not what its Content-Encoding says")],
   ["BAD_REDIRECT", broken("it redirects to no usable address")],
   ["MOVED", broken("it redirects to another server")],
   ["TOO_MANY_REDIRECTS", broken("there were too many redirects")],

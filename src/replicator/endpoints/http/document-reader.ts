@@ -150,10 +150,12 @@ export class HttpDocumentReader {
   async *#readAttachment(
     id: string,
     revision: string,
-    { name }: WireAttachment,
+    { name, encoding }: WireAttachment,
     signal: AbortSignal,
   ): AsyncIterable<Uint8Array> {
-    yield* (await this.#attachment(id, revision, name, signal)).body;
+    // The stored bytes of one that is stored in an encoding.
+    const headers = encoding === undefined ? {} : { "accept-encoding": encoding };
+    yield* (await this.#attachment(id, revision, name, signal, headers)).body;
   }
 
   async #attachment(
@@ -161,9 +163,13 @@ export class HttpDocumentReader {
     revision: string,
     name: string,
     signal: AbortSignal,
+    headers: Readonly<Record<string, string>> = {},
   ): Promise<FetchResponse> {
     const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${percentEncode(revision)}`;
-    const response = await this.#requests.send("GET", path, { headers: { accept: "*/*" }, signal });
+    const response = await this.#requests.send("GET", path, {
+      headers: { accept: "*/*", ...headers },
+      signal,
+    });
     if (response.status === 200) return response;
     const text = await readText(response);
     throw this.#requests.unexpected("attachment_read_failed", path, response, text);

@@ -5,13 +5,20 @@
 import {
   type Compression,
   type JsonValue,
+  type OperationalError,
   parseJson,
   printJson,
   type ScanOptions,
   splitObject,
 } from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
-import { decodedBody, type FetchResponse, readBytes } from "../../../http-client/index.ts";
+import {
+  decodedBody,
+  EncodingDamagedError,
+  EncodingUnsupportedError,
+  type FetchResponse,
+  readBytes,
+} from "../../../http-client/index.ts";
 import {
   type MultipartParser,
   type MultipartPart,
@@ -120,11 +127,20 @@ async function consumeRelated(
 }
 
 /** The bytes of a part without the codings that its document does not account for. */
-function plainBody(
+async function* plainBody(
   { compression }: OpenRevisionsAnswer,
   { headers, body }: MultipartPart,
 ): AsyncIterable<Uint8Array> {
-  return decodedBody(compression, headers.get("content-encoding"), body);
+  try {
+    yield* decodedBody(compression, headers.get("content-encoding"), body);
+  } catch (error) {
+    const { reason } = (error as Partial<OperationalError>).details ?? {};
+    if (error instanceof EncodingUnsupportedError) {
+      throw new InvalidDocumentError("encoding_unsupported", String(reason), { cause: error });
+    }
+    if (!(error instanceof EncodingDamagedError)) throw error;
+    throw new ProtocolError(400, "bad_request", String(reason), { cause: error });
+  }
 }
 
 async function* followingParts(
