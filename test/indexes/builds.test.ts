@@ -12,15 +12,18 @@ const DESIGN = JSON.stringify({
   views: { n: { map: { fields: { n: "asc" } }, reduce: "_count", options: { def: {} } } },
 });
 
-async function openFull(storage = new MemoryStorage()): Promise<Node> {
+async function openFull(
+  storage = new MemoryStorage(),
+  { count = DOCUMENT_COUNT, members = {} } = {},
+): Promise<Node> {
   const node = await open(storage);
   await node.createDatabase("films");
-  const edits = Array.from({ length: DOCUMENT_COUNT }, (_, n) => ({
+  const edits = Array.from({ length: count }, (_, n) => ({
     mode: "interactive" as const,
     id: `d${10_000 + n}`,
     parent: undefined,
     deleted: false,
-    body: Utf8Text.of(JSON.stringify({ n })),
+    body: Utf8Text.of(JSON.stringify({ n, ...members })),
     attachments: [],
   }));
   await node.kv.transact(async (tx) => {
@@ -132,6 +135,25 @@ test("a query waits for the build, and does it where no node runs jobs", async (
   expect(await node.indexBuilds.whenReady(database, 1, signal)).toBe(true);
   expect(await indexed(node)).toHaveLength(DOCUMENT_COUNT);
   expect(await node.indexBuilds.whenReady(database, 2, signal)).toBe(false);
+});
+
+test("documents so large that each has a page of its own are indexed", async () => {
+  const count = 14;
+  const node = await openFull(undefined, { count, members: { text: "x".repeat(400_000) } });
+  await node.put("films", "_design/n", DESIGN);
+  const stopping = new AbortController();
+  let pageCount = 0;
+  const setState = node.indexes.setState.bind(node.indexes);
+  node.indexes.setState = (...given) => {
+    pageCount++;
+    if (pageCount > 2 * count) stopping.abort(new Error(`${pageCount} pages, and no end`));
+    setState(...given);
+  };
+  const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
+  expect(await node.indexBuilds.whenReady(database, 1, stopping.signal)).toBe(true);
+  expect(await indexed(node)).toHaveLength(count);
+  // A page of ten, and then one for each.
+  expect(pageCount).toBeGreaterThan(count - 10);
 });
 
 test("a build is shown while it runs", async () => {

@@ -58,6 +58,24 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["a=new", "b=new"]);
   });
 
+  test("a reader that starts after a commit sees it, even while older readers are open", async () => {
+    const { kv, peerKv } = fixture();
+    const current = (): Promise<string | undefined> => kv.read((tx) => read(tx, "a"));
+    await kv.transact(async (tx) => put(tx, "a", "first"));
+    await kv.read(async (oldest) => {
+      expect(await read(oldest, "a")).toBe("first");
+      await peerKv.transact(async (tx) => put(tx, "a", "second"));
+      await kv.read(async (older) => {
+        expect(await read(older, "a")).toBe("second");
+        await kv.transact(async (tx) => put(tx, "a", "third"));
+        expect([await current(), await read(older, "a")]).toEqual(["third", "second"]);
+      });
+      await peerKv.transact(async (tx) => tx.clear(key("a")));
+      expect([await current(), await read(oldest, "a")]).toEqual([undefined, "first"]);
+      expect(await kv.transact((tx) => read(tx, "a"))).toBe(undefined);
+    });
+  });
+
   test("a write to what was read conflicts", async () => {
     const body = async (tx: Transaction): Promise<void> => {
       await tx.get(key("a"));
