@@ -132,6 +132,82 @@ test("a comparison names conflicts, deletions and attachments, whichever side la
   });
 });
 
+test("attachments of equal length are compared by their bytes where a side has them compressed", async () => {
+  const names = ["zipped", "equal", "other"];
+  for (const name of names) await server.call("PUT", `/${name}-texts`);
+  const put = (name: string, text: string, type: string) =>
+    server.call("POST", `/${name}-texts/_bulk_docs`, {
+      new_edits: false,
+      docs: [
+        {
+          _id: "text",
+          _rev: `1-${"d".repeat(32)}`,
+          _attachments: {
+            "a.bin": {
+              content_type: type,
+              data: Buffer.from(text).toString("base64"),
+            },
+          },
+        },
+      ],
+    });
+  const text = "some text, ".repeat(50);
+  // A server compresses the types that its configuration names.
+  await put("zipped", text, "text/plain");
+  await put("equal", text, "application/octet-stream");
+  await put("other", text.toUpperCase(), "application/octet-stream");
+  const digests = await Promise.all(
+    names.map(async (name) => {
+      const { body } = await server.call("GET", `/${name}-texts/text?att_encoding_info=true`);
+      const { digest, encoding, length } = body._attachments["a.bin"];
+      return { digest, encoding, length };
+    }),
+  );
+  // Equal bytes have different digests here; other bytes have the same length.
+  expect(new Set(digests.map(({ digest }) => digest)).size).toBe(3);
+  expect(digests.map(({ encoding }) => encoding)).toEqual(["gzip", undefined, undefined]);
+  expect(new Set(digests.map(({ length }) => length))).toEqual(new Set([text.length]));
+  const verify = async (here: string, there: string) => {
+    const ends = [here, there].map((name) => `${server.url}/${name}-texts`);
+    const { code, text: shown } = await start("verify", ...ends, "--json").ended;
+    const lines = shown
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    return [code, ...lines.slice(0, -1).map(({ difference }) => difference.attachment)];
+  };
+  expect(await verify("zipped", "equal")).toEqual([0]);
+  expect(await verify("equal", "zipped")).toEqual([0]);
+  expect(await verify("zipped", "other")).toEqual([1, "a.bin"]);
+  expect(await verify("other", "zipped")).toEqual([1, "a.bin"]);
+});
+
+test.each([[[]], [["--json"]]] as const)(
+  "a copy that leaves documents behind is no success, with the flags %j",
+  async (flags) => {
+    const name = `refused${flags.length}`;
+    await load(server, name, ['{"_id":"good"}', '{"_id":"bad"}']);
+    const refuse = 'function (doc) { if (doc._id === "bad") throw {forbidden: "closed"}; }';
+    await server.call("PUT", `/${name}-guarded`);
+    await server.call("PUT", `/${name}-guarded/_design/guard`, { validate_doc_update: refuse });
+    const ends = [`${server.url}/${name}`, `${server.url}/${name}-guarded`];
+    const { code, text } = await start("replicate", ...ends, ...flags).ended;
+    expect(code).toBe(1);
+    if (flags.length === 0) expect(text).toMatch(/bad 1-\w+: forbidden: closed/);
+    else {
+      expect(JSON.parse(text)).toMatchObject({
+        ok: false,
+        failures: [{ id: "bad", error: "forbidden", reason: "closed" }],
+        history: [{ docs_written: 1, doc_write_failures: 1 }],
+      });
+    }
+    const whole = await start("replicate", ends[0] as string, `${ends[1]}-copy`, ...flags).ended;
+    expect(whole.code).toBe(1);
+    const all = [ends[0] as string, `${server.url}/${name}-all`, "--create-target", ...flags];
+    expect((await start("replicate", ...all).ended).code).toBe(0);
+  },
+);
+
 test("an attachment that differs in a revision that both have is named as not mended, and mended after a purge", async () => {
   const doc = (data: string) => ({
     _id: "flag",

@@ -273,6 +273,54 @@ describe("staging and reading", () => {
   });
 });
 
+describe("an upload", () => {
+  test("that lasts for hours is not reclaimed while its bytes come", async () => {
+    let nowMs = 1_000_000;
+    const system = createSystemRuntime();
+    const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
+    const store = await openStore({ runtime });
+    const attachments = new AttachmentStore({ runtime, kv: store.kv });
+    const database = await store.read(async (_tx, opened) => opened);
+    const bytes = noise(12_000_000);
+    /** Ten minutes a megabyte: no pause is long, the whole takes two hours. */
+    const slowly = async function* () {
+      for (let start = 0; start < bytes.length; start += 1_000_000) {
+        nowMs += 600_000;
+        const { contentCount } = await attachments.reclaim(database, { ageMs: 3_600_000 });
+        expect(contentCount).toBe(0);
+        await store.removeGarbage();
+        yield bytes.subarray(start, start + 1_000_000);
+      }
+    };
+    const content = await attachments.stage(database, slowly(), {});
+    await store.edit(withAttachments(interactive("a"), stagedEdit("x", content)));
+    const [attachment] = await store.read(
+      async (tx, opened) => (await opened.read(tx, "a"))?.attachments ?? [],
+    );
+    const read: Uint8Array[] = [];
+    const stored = attachments.read(database, attachment as Attachment, { decoded: true });
+    for await (const chunk of stored) read.push(chunk);
+    expect(Buffer.compare(concatBytes(read), bytes)).toBe(0);
+  });
+
+  test("that stood still for longer than reclaim waits fails, and stores nothing", async () => {
+    let nowMs = 1_000_000;
+    const system = createSystemRuntime();
+    const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
+    const store = await openStore({ runtime });
+    const attachments = new AttachmentStore({ runtime, kv: store.kv });
+    const database = await store.read(async (_tx, opened) => opened);
+    const halting = async function* () {
+      yield noise(9_000_000);
+      nowMs += 7_200_000;
+      await attachments.reclaim(database, { ageMs: 3_600_000 });
+      await store.removeGarbage();
+      yield noise(9_000_000);
+    };
+    await expect(attachments.stage(database, halting(), {})).rejects.toThrow();
+  });
+});
+
 describe("references", () => {
   test("the same bytes are kept once", async () => {
     const store = await openAttachments();

@@ -1,0 +1,92 @@
+import { describe, expect, test } from "vitest";
+import { concatBytes, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { AttachmentStore } from "../attachments/attachment-store.ts";
+import type { Attachment } from "../document.ts";
+import { CONTEXT, openStore, replicated } from "../store.fixture.ts";
+
+/** More than a chunk. */
+const LONG = "x".repeat(150_000);
+
+async function openKeeping() {
+  const store = await openStore({ keepOldBodiesMs: () => 3_600_000 });
+  const attachments = new AttachmentStore(store);
+  const database = await store.read(async (_, opened) => opened);
+  /** The revision `1-x` of a document, with an attachment and a body of this length. */
+  const writeFirst = async (id: string, { name = "file", text = LONG } = {}): Promise<void> => {
+    const content = await attachments.stage(database, piecesOf("poster"), {});
+    await store.edit({
+      ...replicated(id, ["1-x"], { body: JSON.stringify({ text }) }),
+      attachments: [{ kind: "staged", name, contentType: "text/plain", content }],
+    });
+  };
+  return {
+    ...store,
+    writeFirst,
+    /** The body of a leaf, and its attachments' bytes by name. */
+    async readLeaf(id: string) {
+      const document = await store.read((tx, opened) => opened.read(tx, id));
+      if (document === undefined) return undefined;
+      const files: Record<string, string> = {};
+      for (const attachment of document.attachments as Attachment[]) {
+        const chunks: Uint8Array[] = [];
+        const read = attachments.read(database, attachment, { decoded: true });
+        for await (const chunk of read) chunks.push(chunk);
+        files[attachment.name] = utf8Decode(concatBytes(chunks));
+      }
+      return { revision: document.revision, length: document.body.length, files };
+    },
+    async sweepAndReclaim(): Promise<number> {
+      const beforeMs = store.runtime.clock.nowMs() + 1;
+      const { bodyCount } = await store.write((tx, opened) => opened.sweepOldBodies(tx, beforeMs));
+      await attachments.reclaim(database, { ageMs: -1_000 });
+      await store.removeGarbage();
+      return bodyCount;
+    },
+    rowCount: () =>
+      store.kv.read(async (tx) => {
+        const { begin, end } = database.keys.allContentChunks();
+        return (await tx.getRangePage({ begin, end })).entries.length;
+      }),
+  };
+}
+
+async function* piecesOf(text: string): AsyncGenerator<Uint8Array> {
+  yield utf8Encode(text);
+}
+
+describe("a sweep of old bodies", () => {
+  test.each([
+    ["the same attachment and body", {}, { file: "poster" }],
+    ["another name of the attachment", { name: "other" }, { other: "poster" }],
+    ["a shorter body", { text: "short" }, { file: "poster" }],
+  ])("leaves all of a revision that is a leaf again, with %s", async (_, again, files) => {
+    const store = await openKeeping();
+    await store.writeFirst("a");
+    await store.edit(replicated("a", ["2-y", "1-x"]));
+    await store.write((tx, opened) => opened.purge(tx, [{ id: "a", revisions: ["2-y"] }], CONTEXT));
+    await store.writeFirst("a", again);
+    const before = await store.readLeaf("a");
+    expect(before).toMatchObject({ revision: "1-x", files });
+    expect(await store.sweepAndReclaim()).toBe(1);
+    expect(await store.readLeaf("a")).toEqual(before);
+  });
+
+  test("releases the attachments of revisions that are no leaves", async () => {
+    const store = await openKeeping();
+    await store.writeFirst("a");
+    await store.edit(replicated("a", ["2-y", "1-x"]));
+    expect(await store.rowCount()).toBe(1);
+    expect(await store.sweepAndReclaim()).toBe(1);
+    expect(await store.rowCount()).toBe(0);
+    expect(await store.readLeaf("a")).toMatchObject({ revision: "2-y", files: {} });
+  });
+
+  test("leaves what a branch still refers to", async () => {
+    const store = await openKeeping();
+    await store.writeFirst("a");
+    await store.writeFirst("b");
+    await store.edit(replicated("a", ["2-y", "1-x"]));
+    expect(await store.sweepAndReclaim()).toBe(1);
+    expect(await store.readLeaf("b")).toMatchObject({ files: { file: "poster" } });
+  });
+});
