@@ -413,6 +413,18 @@ describe("the form of a replication", () => {
       headers: { cookie: "*****" },
       password: "env:A",
     });
+    const members = [
+      ...["password", "token", "api_key", "apikey", "API-Key".replace("-", "_"), "secret"],
+      ...["authorization", "Authorization", "key_file_password", "Token"],
+    ];
+    for (const name of members) {
+      const auth = { bearer: { [name]: "s3" }, list: [{ [name]: ["s3"] }] };
+      expect(JSON.stringify(masked({ source: { auth } })), name).not.toContain("s3");
+    }
+    expect(masked({ tokens: "shown", password_file: "shown" })).toEqual({
+      tokens: "shown",
+      password_file: "shown",
+    });
     const command = curlCommand("http://h/it's", document);
     expect(command).not.toMatch(/s3|s4/);
     expect(command).toContain("'http://h/it'\\''s'");
