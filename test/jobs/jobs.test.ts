@@ -147,6 +147,27 @@ test("concurrent acceptors share the jobs out, each once", async () => {
   expect(new Set(accepted).size).toBe(60);
 });
 
+test.each([
+  ["verify", (tx: Transaction, held: HeldJob) => jobs.verify(tx, held)],
+  ["update", (tx: Transaction, held: HeldJob) => jobs.update(tx, held, { by: "old" })],
+  ["finish", (tx: Transaction, held: HeldJob) => jobs.finish(tx, held, { by: "old" })],
+] as const)(
+  "of two holders of a job only the later one may call %s, though both find it running",
+  async (_, call) => {
+    await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+    const { held: lost } = await acceptOne();
+    const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
+    if (last === undefined) throw new Error("A running job has an activity");
+    await transact((tx) => jobs.requeueSilent(tx, TYPE, last, 10));
+    const { held } = await acceptOne();
+    await transact((tx) => jobs.update(tx, held, { by: "new" }));
+    const before = await get(J1);
+    await expect(transact((tx) => call(tx, lost))).rejects.toThrow(JobHaltedError);
+    expect(await get(J1)).toEqual(before);
+    await transact((tx) => call(tx, held));
+  },
+);
+
 test("a removed job halts its holder", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));
   const { held } = await acceptOne();

@@ -138,6 +138,64 @@ test("reads and writes, hosts and accounts are counted apart; what has no budget
   await stop();
 });
 
+/** Which requests a budget binds, by its name and by their address. */
+const OTHER_HOST = { ...ALICE, url: "http://other.example:5984/a/" };
+const BOB = { ...ADDRESS, basic: { username: "bob", password: "secret" } };
+test.each([
+  ["couch.example:5984", { anonymous: true, alice: true, bob: true, "other host": false }],
+  ["alice@couch.example:5984", { anonymous: false, alice: true, bob: false, "other host": false }],
+] as const)("the budget of %s binds exactly the requests to it", async (name, expected) => {
+  const { clock, nodes, set, stop } = await openCluster(1);
+  const [node] = nodes as [Budgets];
+  await set(name, parseBudget({ write: { documents_per_sec: 10 } }));
+  const addresses = { anonymous: ADDRESS, alice: ALICE, bob: BOB, "other host": OTHER_HOST };
+  const bound: Record<string, boolean> = {};
+  for (const [who, address] of Object.entries(addresses)) {
+    await clock.advance(clock.nowMs() + 60_000);
+    const startMs = clock.nowMs();
+    const { write } = node.spendingFor(address);
+    let doneAtMs = startMs;
+    const spending = (async () => {
+      await write.spend("documents", 50, FOREVER);
+      await write.spend("documents", 1, FOREVER);
+      doneAtMs = clock.nowMs();
+    })();
+    await clock.advance(startMs + 10_000);
+    await spending;
+    bound[who] = doneAtMs > startMs;
+  }
+  expect(bound).toEqual(expected);
+  await stop();
+});
+
+test.each([
+  [10, 1_000, 10_000],
+  [1_000, 10, 10_000],
+  [1_000, 1_000, 0],
+])(
+  "of %i documents a second for a host and %i for an account there, the smaller one binds",
+  async (hostRate, accountRate, expectedMs) => {
+    const { clock, nodes, set, stop } = await openCluster(1);
+    const [node] = nodes as [Budgets];
+    await set("couch.example:5984", parseBudget({ read: { documents_per_sec: hostRate } }));
+    const account = parseBudget({ read: { documents_per_sec: accountRate } });
+    await set("alice@couch.example:5984", account);
+    const startMs = clock.nowMs();
+    const { read } = node.spendingFor(ALICE);
+    let doneAtMs = Number.POSITIVE_INFINITY;
+    const spending = (async () => {
+      await read.spend("documents", 100, FOREVER);
+      await read.spend("documents", 1, FOREVER);
+      doneAtMs = clock.nowMs();
+    })();
+    await clock.advance(startMs + 60_000);
+    await spending;
+    expect(doneAtMs - startMs).toBeGreaterThanOrEqual(expectedMs / 2);
+    expect(doneAtMs - startMs).toBeLessThanOrEqual(expectedMs * 1.5);
+    await stop();
+  },
+);
+
 test("a run that waits for its budget is not taken for one that stands still", async () => {
   const cluster = await openCluster(1);
   const { clock } = cluster;

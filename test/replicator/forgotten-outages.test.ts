@@ -48,3 +48,45 @@ test("a server is asked no more when the last job that waited for it is gone", a
   await world.until(probing);
   await node.stop();
 });
+
+/** Statuses that a gateway answers for a server behind it, and those that only the server can answer. */
+test.each([
+  [200, true],
+  [301, true],
+  [401, true],
+  [404, true],
+  [500, true],
+  [502, false],
+  [503, false],
+  [504, false],
+  [599, false],
+])("a server that answers %i to a probe is back: %s", async (status, isBack) => {
+  let isAway = true;
+  const requests: string[] = [];
+  const fetch: Fetch = async ({ method, url }) => {
+    requests.push(url);
+    if (isAway || url !== "http://far/") {
+      throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
+    }
+    return { status, headers: new Map(), body: (async function* () {})(), discard: () => {} };
+  };
+  const node = openVirtualNode({ fetch, config: { penaltySecMin: 3_600 } });
+  const { world, replicator } = node;
+  const stopping = new AbortController();
+  const probing = node.outages.run(stopping.signal);
+  await node.start();
+  await node.createDatabase("here");
+  const pass = (ms: number): Promise<boolean> => world.time.run(world.time.nowMs + ms);
+  const asked = { source: "http://far/db", target: "here", retries_per_request: 0 };
+  await world.until(replicator.start(parseReplication({ ...asked, continuous: true }), JOE));
+  await pass(MINUTE_MS);
+  isAway = false;
+  requests.length = 0;
+  await pass(MINUTE_MS);
+  expect(node.names.includes("replication.outage-over")).toBe(isBack);
+  // A job whose server is back runs long before its pause of an hour is over.
+  expect(requests.some((url) => url.startsWith("http://far/db"))).toBe(isBack);
+  stopping.abort(new Error("The test is over"));
+  await world.until(probing);
+  await node.stop();
+});

@@ -3,6 +3,8 @@ import { afterEach, expect, test } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
+import { ParkedJobsWaking } from "../../src/replicator/parking/parked-jobs-waking.ts";
+import { LOCAL_SOURCE } from "../../src/replicator/request/watched-place.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
@@ -89,6 +91,31 @@ test("a change wakes exactly the jobs of its database", async () => {
   expect(node.names.filter((name) => name === "replication.woken")).toHaveLength(1);
   await onceParked(node, 2);
 });
+
+test.each([
+  ["of a database", (waking: ParkedJobsWaking) => waking.wakeDatabases(["other", "a", "none"])],
+  ["of a source", (waking: ParkedJobsWaking) => waking.wakeAll()],
+])(
+  "all parked jobs %s are woken together, more of them than two pages of rows",
+  async (_, wake) => {
+    const count = 205;
+    const node = await open({ config: { parkAfterSec: 2, jobsMax: 300 } });
+    const { world, replicator } = node;
+    for (const name of ["a", "other"]) await node.createDatabase(name);
+    for (let number = 0; number < count; number++) {
+      const source = number === 0 ? "other" : "a";
+      const asked = { source, target: `t${number}`, create_target: true, continuous: true };
+      await world.until(replicator.start(parseReplication(asked), JOE));
+    }
+    await onceParked(node, count);
+    let wokenCount = 0;
+    world.listeners.push((name, { jobCount }) => {
+      if (name === "replication.woken") wokenCount += Number(jobCount);
+    });
+    await world.until(wake(new ParkedJobsWaking(node, LOCAL_SOURCE)));
+    expect(wokenCount).toBe(count);
+  },
+);
 
 test("quiet jobs need no slot: one slot is enough for twenty of them", async () => {
   const node = await open({

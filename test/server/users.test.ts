@@ -170,6 +170,15 @@ describe("documents of users", () => {
     expect((await ask("GET", "/_users/_local/x", { as })).status).toBe(403);
     expect((await ask("PUT", "/_users/_local%2Fx", { as, body: {} })).status).toBe(403);
     expect((await ask("GET", "/_users/_local%2Fx")).status).toBe(401);
+    for (const method of ["GET", "POST"]) {
+      const body = method === "POST" ? { body: {} } : {};
+      const byMember = await ask(method, "/_users/_local_docs", { as, ...body });
+      expect([method, byMember.status]).toEqual([method, 403]);
+      const byRoot = await ask(method, "/_users/_local_docs", { as: ROOT, ...body });
+      expect([method, byRoot.status]).toEqual([method, 200]);
+    }
+    const queries = { body: { queries: [{}] } };
+    expect((await ask("POST", "/_users/_local_docs/queries", { as, ...queries })).status).toBe(403);
     const local = { docs: [{ _id: "_local/x" }] };
     expect(await ask("POST", "/_users/_bulk_docs", { as, body: local })).toMatchObject(missing);
     const found = await ask("POST", "/_users/_find", { as, body: { selector: {}, limit: 1_000 } });

@@ -190,6 +190,35 @@ describe.each(KINDS)("a %s job", (kind) => {
   });
 });
 
+describe("a job with hours whose run failed", () => {
+  const MINUTE_SEC = 60;
+  const HOUR_SEC = 60 * MINUTE_SEC;
+  const nowSec = 10 * HOUR_SEC;
+  const pauseSec = (): number => 10 * MINUTE_SEC;
+  const facts = { nowSec, pauseSec, chance: 0.5, auditIntervalSec: 14_400 };
+  const kinds = KINDS.filter((kind) => kind !== "transient one-shot");
+  const rows = kinds.flatMap((kind) =>
+    Object.values(ENDINGS)
+      .filter((ending) => OUTCOMES[ending.kind][kind] === "crashing")
+      .map((ending) => [kind, ending.kind, ending] as const),
+  );
+
+  test.each(rows)("is retried within them: %s, %s", (kind, _, ending) => {
+    const dueWith = (schedule: string): unknown => {
+      const continuous = schedule.startsWith("between");
+      const replication = parseReplication({ source: "a", target: "b", schedule, continuous });
+      const job = { ...dataOf(kind), replication, refusal: undefined };
+      return decideRun(ending, job, job, facts).due;
+    };
+    const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
+    expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
+    // The hours are over when the pause is, have not begun, and ended long ago.
+    expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
+    expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
+    expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);
+  });
+});
+
 describe("the list of failures of a job that has ended", () => {
   const list = { isAsked: false, isEmpty: false, isPersistent: true, retrySec: 60, keepSec: 0 };
   const later = { dueAtSec: NOW_SEC + 60, request: "ask" };
