@@ -5,6 +5,10 @@
 import { isJsonObject } from "../base/index.ts";
 
 /** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
+/** The highest character, and the one that CouchDB takes for it (`mango_idx_view:range/5`). */
+const HIGHEST = "\u{10ffff}";
+const HIGHEST_SHOWN = "\uffff";
+
 const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
 
 export interface SelectorFields {
@@ -13,12 +17,14 @@ export interface SelectorFields {
   readonly unindexable: readonly string[];
 }
 
-/** What no id of a document that passes is below, or above. */
+/** Lowest and highest id that a matching document can have. */
 export interface IdBounds {
   /** An upper bound is no text: CouchDB reads no document then, since it compares ids here as Erlang compares terms. */
   readonly isEmpty?: true;
   readonly low?: string;
   readonly high?: string;
+  /** The upper bound as `_explain` shows it: CouchDB's, which misses ids above U+FFFF. */
+  readonly shownHigh?: string;
 }
 
 interface Condition {
@@ -40,17 +46,20 @@ export function selectorFields(normalized: unknown): SelectorFields {
   return { indexable: [...indexable].sort(), unindexable: [...new Set(others)].sort() };
 }
 
-/** What the selector says of `_id`, for a reader of documents in the order of their ids. */
+/** Returns the range of ids that a normalized selector allows. */
 export function selectorIdBounds(normalized: unknown): IdBounds {
   let bounds: IdBounds = {};
   for (const { field, operator, operand, isNecessary } of conditions(normalized)) {
     if (field !== "_id" || !isNecessary) continue;
-    const isLow = ["$eq", "$gt", "$gte", "$beginsWith"].includes(operator);
-    const isHigh = ["$eq", "$lt", "$lte"].includes(operator);
+    const isPrefix = operator === "$beginsWith";
+    const isLow = isPrefix || ["$eq", "$gt", "$gte"].includes(operator);
+    const isHigh = isPrefix || ["$eq", "$lt", "$lte"].includes(operator);
     if (isHigh && typeof operand !== "string") bounds = { ...bounds, isEmpty: true };
     if (typeof operand !== "string") continue;
     if (isLow && (bounds.low ?? "") <= operand) bounds = { ...bounds, low: operand };
-    if (isHigh && (bounds.high ?? operand) >= operand) bounds = { ...bounds, high: operand };
+    const high = isPrefix ? operand + HIGHEST : operand;
+    const shownHigh = isPrefix ? operand + HIGHEST_SHOWN : operand;
+    if (isHigh && (bounds.high ?? high) >= high) bounds = { ...bounds, high, shownHigh };
   }
   return bounds;
 }

@@ -121,6 +121,11 @@ describe("_explain", () => {
       read("o", ["x"], ["x\uffff", MAX]),
     ),
     explain(
+      "reads ids that begin alike",
+      { selector: { _id: { $beginsWith: "a" } } },
+      { index: ALL_DOCUMENTS, mrargs: { start_key: "a", end_key: "a\uffff" } },
+    ),
+    explain(
       "knows a field inside of another one",
       { selector: { o: { x: "x1" } } },
       { ...read("o", ["x1"], ["x1", MAX]), selector: { "o.x": { $eq: "x1" } } },

@@ -289,6 +289,11 @@ describe("_find", () => {
       refusal(400, "bad_arg", "Bad argument for operator $in: 3"),
     ),
     find(
+      "refuses a prefix that is not a string",
+      { selector: { _id: { $beginsWith: true } } },
+      refusal(400, "invalid_operator", "Invalid operator: $beginsWith"),
+    ),
+    find(
       "refuses a body that is a list",
       [],
       refusal(400, "bad_request", "Request body must be a JSON object"),

@@ -99,7 +99,7 @@ function boundsOf(
   { index, ranges }: Plan & { readonly kind: "chosen" },
 ): { readonly start: unknown; readonly end: unknown } {
   if (index.source === undefined) {
-    const { low = descending ? "" : null, high = HIGHEST } = idBounds;
+    const { low = descending ? "" : null, shownHigh: high = HIGHEST } = idBounds;
     return { start: low, end: high };
   }
   const bounds = ranges.filter((range) => range !== "empty");
