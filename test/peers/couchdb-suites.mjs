@@ -1,6 +1,8 @@
 /** CouchDB's tests in Elixir, from a checkout that was built together with what they depend on. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { ADMIN, INI } from "./administrator.mjs";
+import { mangoSuite } from "./python-suites.mjs";
 import { filesIn } from "./test-files.mjs";
 
 const RUNNER = fileURLToPath(new URL("couchdb-suites.exs", import.meta.url));
@@ -8,16 +10,6 @@ const TEST_FILE = /_test\.exs$/;
 /** Whole files about what is not part of Tandem, or about a cluster of several nodes of CouchDB. */
 const LEFT_OUT =
   /\/(view_|erlang_views|multiple_rows|reduce|list_views|show_documents|rewrite|update_documents|jsonp|design_options|partition_|reshard_|search|nouveau|dreyfus|cluster_with)/;
-
-const ADMIN = { name: "adm", password: "pass" };
-/** As CouchDB's own run of the tests has it. */
-const INI = `[admins]
-${ADMIN.name} = ${ADMIN.password}
-[chttpd]
-authentication_handlers = {chttpd_auth, jwt_authentication_handler}, {chttpd_auth, proxy_authentication_handler}, {chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}
-[tandem]
-node_name = node1@127.0.0.1
-`;
 
 export function openCouchdb(checkout) {
   const files = filesIn(checkout, ["test/elixir/test"], TEST_FILE);
@@ -29,6 +21,7 @@ export function openCouchdb(checkout) {
         files: files.filter((file) => !LEFT_OUT.test(file)),
         runFile: (file, url) => runFile(checkout, file, url),
       },
+      mangoSuite(checkout),
     ],
     close: () => {},
   };

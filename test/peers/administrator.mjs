@@ -1,0 +1,11 @@
+/** The node that suites with an administrator run against. */
+export const ADMIN = { name: "adm", password: "pass" };
+
+/** Settings of CouchDB's own run of its tests. */
+export const INI = `[admins]
+${ADMIN.name} = ${ADMIN.password}
+[chttpd]
+authentication_handlers = {chttpd_auth, jwt_authentication_handler}, {chttpd_auth, proxy_authentication_handler}, {chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}
+[tandem]
+node_name = node1@127.0.0.1
+`;
