@@ -100,6 +100,7 @@ describe("_index", () => {
     expect((await ask("GET /films/_design/d")).json.views).toEqual({ b: expect.anything() });
     expect((await ask("DELETE /films/_index/d/json/a")).status).toBe(404);
     expect((await ask("DELETE /films/_index/d/text/b")).status).toBe(404);
+    expect((await ask("DELETE /films/_index/_design%2Fd/json/nosuch")).status).toBe(404);
     const body = { docids: ["d", "_design/e"] };
     expect((await ask("POST /films/_index/_bulk_delete", { body })).json).toEqual({
       success: [{ id: "_design/d", ok: true }],
@@ -130,6 +131,34 @@ describe("_index", () => {
   ])("refuses %j", async (body, status, error) => {
     const { ask } = await openFilms();
     expect(await ask("POST /films/_index", { body })).toMatchObject({ status, json: { error } });
+  });
+
+  const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "COPY", "OPTIONS", "TRACE"];
+
+  // mango's test_bad_urls.
+  test.each(["a", "a/b", "a/b/c/d", "a/b/c/d/e", "a/b/c/d/e/f"])(
+    "knows nothing at _index/%s, whatever the method",
+    async (path) => {
+      const { ask } = await openFilms();
+      for (const method of METHODS) {
+        const answer = await ask(`${method} /films/_index/${path}`, { body: {} });
+        expect([method, answer.status]).toEqual([method, 404]);
+        if (method === "HEAD") continue;
+        expect(answer.json).toEqual({ error: "not_found", reason: "missing" });
+      }
+    },
+  );
+
+  test.each([
+    ["_bulk_delete", "POST"],
+    ["d/json/a", "DELETE"],
+    ["_design/d/json/a", "DELETE"],
+  ])("takes at _index/%s %s alone", async (path, allowed) => {
+    const { ask } = await openFilms();
+    for (const method of METHODS.filter((it) => it !== allowed)) {
+      const answer = await ask(`${method} /films/_index/${path}`, { body: {} });
+      expect([method, answer.status, answer.headers.Allow]).toEqual([method, 405, allowed]);
+    }
   });
 
   test("refuses a design document of another language", async () => {

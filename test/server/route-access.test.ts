@@ -241,7 +241,9 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /{database}/_index",
       "POST /{database}/_index",
       "POST /{database}/_index/_bulk_delete",
-      "DELETE /{database}/_index/{rest...}",
+      "DELETE /{database}/_index/{design}/{type}/{name}",
+      "DELETE /{database}/_index/_design/{design}/{type}/{name}",
+      "ANY /{database}/_index/{rest...}",
       "GET /{database}/_local/{name}",
       "PUT /{database}/_local/{name}",
       "DELETE /{database}/_local/{name}",
@@ -402,7 +404,7 @@ function userDocument({ name, roles }: Person): object {
   };
 }
 
-const ANY = "GET,PUT,POST,DELETE,COPY";
+const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE";
 
 /** `GET /films`: one line for each route, whatever defines it. */
 function routesThereAre(): string[] {

@@ -7,7 +7,7 @@ import type { Handler } from "./call.ts";
 import { databaseNameFault } from "./error-responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
-const ALL_METHODS = ["GET", "PUT", "POST", "DELETE", "COPY"];
+export const ALL_METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE", "COPY", "OPTIONS", "TRACE"];
 
 const SENTENCES: Readonly<Record<string, string>> = {
   "/{database}/_shards": "Databases of Tandem have no shards.",

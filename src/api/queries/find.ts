@@ -154,7 +154,7 @@ class Scan {
   }
 
   async *documents(): AsyncGenerator<ViewedDocument, void, undefined> {
-    const { limit, documentSelector, isEmpty, idBounds } = this.#query;
+    const { limit, documentSelector, isEmpty, idBounds, executionStatistics } = this.#query;
     let { skip } = this.#query;
     const { index, ranges } = this.#plan;
     const { request, user } = this.#call;
@@ -164,7 +164,7 @@ class Scan {
       index.source === undefined
         ? idBounds.isEmpty === true
         : ranges.some((range, at) => range === "empty" && index.columns[at] !== "_id");
-    if (isEmpty || limit === 0 || isNothingInRange) {
+    if (isEmpty || (limit === 0 && !executionStatistics) || isNothingInRange) {
       // A query that reads nothing needs a database, too.
       await readDatabase(this.#parts, this.#call, async (_, database) => this.#note(database));
       return;
@@ -175,6 +175,8 @@ class Scan {
       const document =
         "told" in found ? viewedText(() => found.told, found.told.length) : this.#read(found);
       if (!(await documentSelector.matches(document, limits))) continue;
+      // CouchDB stops at the first match after the page, and counts what it reads up to there.
+      if (this.returnedCount === limit) return;
       this.bookmark = found.bookmark;
       if (skip > 0) {
         skip--;
@@ -182,7 +184,8 @@ class Scan {
       }
       this.returnedCount++;
       yield document;
-      if (this.returnedCount === limit) return;
+      const isCounting = executionStatistics && !this.hidesDocuments;
+      if (this.returnedCount === limit && !isCounting) return;
     }
   }
 

@@ -25,6 +25,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import { writeOne } from "../documents/document-writes.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
+import { ALL_METHODS } from "../http/not-implemented.ts";
 import { integerParameter } from "../http/query.ts";
 import { readExactMembers } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
@@ -45,7 +46,14 @@ export function indexRoutes(parts: DatabaseParts): Route[] {
     defineRoute("POST", "/{database}/_index", (call) => create(parts, call)),
     defineRoute("GET", "/{database}/_design/{name}/_info", (call) => describeDesign(parts, call)),
     defineRoute("POST", "/{database}/_index/_bulk_delete", (call) => removeMany(parts, call)),
-    defineRoute("DELETE", "/{database}/_index/{rest...}", (call) => removeOne(parts, call)),
+    ...["{design}", "_design/{design}"].map((design) =>
+      defineRoute("DELETE", `/{database}/_index/${design}/{type}/{name}`, (call) =>
+        removeOne(parts, call),
+      ),
+    ),
+    defineRoute(ALL_METHODS, "/{database}/_index/{rest...}", async () => {
+      throw new ProtocolError(404, "not_found", "missing");
+    }),
   ];
 }
 
@@ -207,10 +215,9 @@ function viewOfDefinition(definition: unknown, design: string, name: string): Ne
 
 /** `_index/{design}/json/{name}`, with or without `_design/`. */
 async function removeOne(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const segments = parameter(call, "rest").split("/");
-  const [design = "", type, ...name] = segments[0] === "_design" ? segments.slice(1) : segments;
+  const [design, type, name] = ["design", "type", "name"].map((part) => parameter(call, part));
   const isRemoved =
-    type === "json" && (await removeViews(parts, call, designId(design), name.join("/")));
+    type === "json" && (await removeViews(parts, call, designId(design as string), name));
   if (!isRemoved) throw new ProtocolError(404, "not_found", "missing");
   return json(200, { ok: true });
 }
