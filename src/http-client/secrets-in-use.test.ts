@@ -91,3 +91,19 @@ test("hostile texts are searched in bounded steps", () => {
   const nested = "%25".repeat(2_000) + "&amp;".repeat(2_000) + "\\u005c".repeat(2_000);
   expect(known.redact(nested).length).toBeLessThanOrEqual(2_001);
 });
+
+test.each([
+  ["Zx9-password", true],
+  ["12-Zx9-PASSWORD", true],
+  [[1, { at: "Zx9-password" }], true],
+  [btoa("12-Zx9-password"), true],
+  ["12-g1AAAACLeJzLYWBgYMpgTmHgzcvPy09JdcjLz8gvLskBCScyJNX___8_K4M5kTEXKMBuZJpmmGpg", false],
+  ["12-short", false],
+  [12_345_678, false],
+  [undefined, false],
+  [null, false],
+])("a value that a program needs repeats a secret: %j, %s", (value, isRepeated) => {
+  const secrets = new SecretsInUse();
+  for (const secret of ["Zx9-password", "short", "1", "12345678"]) secrets.add(secret);
+  expect(secrets.isRepeatedIn(value)).toBe(isRepeated);
+});

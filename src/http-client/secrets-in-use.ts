@@ -13,6 +13,8 @@ const WITHHELD = "(withheld: the text repeats a credential)";
 const SECRETS_MAX = 10_000;
 /** Length of the shortest secret that is found anywhere in a text, and not only as a word. */
 const LENGTH_MIN = 4;
+/** Length of the shortest secret that `isRepeatedIn` looks for. */
+const REPEATED_LENGTH_MIN = 8;
 /** Encodings within encodings. */
 const ROUNDS_MAX = 3;
 /** Characters of all texts that are derived from one. */
@@ -54,6 +56,22 @@ export class SecretsInUse {
       if (this.#masked(view) !== view) return WITHHELD;
     }
     return shortened(masked, lengthMax);
+  }
+
+  /**
+   * Whether a value of a peer that a program needs unchanged, such as a sequence, repeats a secret in any encoding. Secrets
+   * of a few characters do not count: any value may have them by chance.
+   */
+  isRepeatedIn(value: unknown): boolean {
+    if (this.#known.size === 0 || typeof value === "number") return false;
+    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+    return [text, ...decodings(text)].some((view) => {
+      const folded = view.toLowerCase();
+      for (let at = 0; at < folded.length; at++) {
+        if (this.#secretAt(folded, at, false) >= REPEATED_LENGTH_MIN) return true;
+      }
+      return false;
+    });
   }
 
   /** The text with each secret replaced that it holds as it is. `isCut`: its end may be the beginning of one. */

@@ -38,6 +38,8 @@ const ECHOES: Readonly<Record<string, (echo: string, response: ServerResponse) =
       .writeHead(301, { location: `http://127.0.0.1:1/?${encodeURIComponent(echo).slice(0, 900)}` })
       .end(),
 };
+/** Kinds of answers that are sound, with sequences that repeat the credential. */
+const SEQUENCES = new Set(["plainly", "encoded", "listed", "facts"]);
 const FACTS = { db_name: "x", update_seq: 1, doc_count: 1, doc_del_count: 0 };
 
 const server = createServer(async (request, response) => {
@@ -50,6 +52,27 @@ const server = createServer(async (request, response) => {
   }
   const [, kind = "", , resource = ""] = path.split(/[/?]/);
   const echo = echoOf(request, body);
+  if (SEQUENCES.has(kind)) {
+    const secret = ALL.find((each) => echo.includes(each)) ?? "none";
+    const repeated = kind === "encoded" ? Buffer.from(`12-${secret}`).toString("base64") : secret;
+    const sequence = kind === "listed" ? [12, { at: repeated }] : repeated;
+    const end = kind === "facts" ? "1-a" : sequence;
+    const facts = { ...FACTS, update_seq: kind === "facts" ? sequence : 1 };
+    if (resource === "") response.end(JSON.stringify(facts));
+    else if (resource === "_local") {
+      const id = path.slice(path.indexOf("_local/"));
+      if (request.method !== "PUT") response.writeHead(404).end('{"error":"not_found"}');
+      else response.writeHead(201).end(JSON.stringify({ ok: true, id, rev: "0-1" }));
+    } else if (resource === "_ensure_full_commit") response.writeHead(201).end('{"ok":true}');
+    else if (resource === "_changes") {
+      const row = { seq: end, id: "a", changes: [{ rev: "1-a" }] };
+      response.end(JSON.stringify({ results: [row], last_seq: end, pending: 0 }));
+    } else {
+      const ok = { _id: "a", _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
+      response.end(JSON.stringify({ results: [{ id: "a", docs: [{ ok }] }] }));
+    }
+    return;
+  }
   if (kind === "changes" || kind === "documents") {
     if (resource === "") response.end(JSON.stringify(FACTS));
     else if (resource === "_local") response.writeHead(404).end('{"error":"not_found"}');
@@ -90,7 +113,7 @@ async function ask(method: string, path: string, body?: unknown) {
   return { status: response.status, text: await response.text() };
 }
 
-const KINDS = [...Object.keys(ECHOES), "changes", "documents"];
+const KINDS = [...Object.keys(ECHOES), "changes", "documents", ...SEQUENCES];
 
 /** An endpoint at the server, by the form of its credentials. */
 function endpoints(kind: string): Record<string, unknown> {

@@ -10,7 +10,7 @@ export interface BatchObserver {
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
   /** Secrets that no reason of a failure may show: a peer may repeat them in a document. */
-  readonly secrets: Pick<SecretsInUse, "redact">;
+  readonly secrets: Pick<SecretsInUse, "redact" | "isRepeatedIn">;
   /** Told how many batches may be read, and how many written, at the same time from now on. Absent: nobody asks. */
   readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;
 }

@@ -313,6 +313,11 @@ export interface ServerAnswer {
  * An endpoint did not do what was asked. `error` and `reason` are what `_scheduler` and `_replicate` show, in CouchDB's words;
  * neither holds a credential.
  */
+/** A value that has to be stored as it came, and repeats what was sent in confidence. */
+export function repeatsCredential(what: string): EndpointError {
+  return new EndpointError("credential_repeated", `${what} of the server repeats a credential`);
+}
+
 export class EndpointError extends OperationalError {
   override readonly name = "EndpointError";
   readonly error: string;

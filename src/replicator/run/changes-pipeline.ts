@@ -4,8 +4,13 @@
  *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
  */
 import { BoundedQueue, type Clock, Lanes, runTogether } from "../../base/index.ts";
+import type { BatchObserver } from "../copying/batch-outcome.ts";
 import type { BatchCopier } from "../copying/copy-batch.ts";
-import type { ChangedDocument, ChangesItem } from "../endpoints/endpoint.ts";
+import {
+  type ChangedDocument,
+  type ChangesItem,
+  repeatsCredential,
+} from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
 import type { LagMeter } from "./lag-meter.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
@@ -31,6 +36,7 @@ export interface ChangesPipelineParts {
   readonly sequence: ThroughSequence;
   /** Told of changes when they are read, and when they have arrived. */
   readonly lag: LagMeter;
+  readonly secrets: BatchObserver["secrets"];
 }
 
 export class ChangesPipeline {
@@ -102,16 +108,16 @@ export class ChangesPipeline {
 
   /** Copies a batch; false: the feed has ended, and all of it is copied or being copied. */
   async #copyBatch(signal: AbortSignal): Promise<boolean> {
-    const { replication, batchCopier, sequence, lag } = this.#parts;
+    const { replication, batchCopier, sequence, lag, secrets } = this.#parts;
     const { workerBatchSize } = replication.options;
     let number = 0;
     // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
     const items = await this.#queue.takeUpTo(workerBatchSize, (batch) => {
       const last = batch.at(-1) as ChangesItem;
-      number = sequence.start(
-        last.kind === "change" ? last.change.sequence : last.sequence,
-        changeCount(batch),
-      );
+      const end = last.kind === "change" ? last.change.sequence : last.sequence;
+      // From here on it is stored and shown.
+      if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
+      number = sequence.start(end, changeCount(batch));
     });
     if (items === undefined) return false;
     const changes: ChangedDocument[] = [];

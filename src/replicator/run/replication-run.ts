@@ -378,7 +378,7 @@ export class ReplicationRun {
 
   /** Has the pipeline copy what the source's feed brings. */
   #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
-    const { runtime, replication } = this.#parts;
+    const { runtime, replication, secrets } = this.#parts;
     const { clock } = runtime;
     const sequence = this.#sequence;
     const pipeline = new ChangesPipeline({
@@ -387,6 +387,7 @@ export class ReplicationRun {
       batchCopier,
       sequence,
       lag: this.#lag,
+      secrets,
     });
     this.#pipeline = pipeline;
     const since = sequence.through;

@@ -160,6 +160,9 @@ export class HttpEndpoint implements Endpoint {
       );
     }
     this.#creationFailure = undefined;
+    const { words } = this.#requests;
+    words.refuseRepeated(body.update_seq, "the update sequence");
+    words.refuseRepeated(body.instance_start_time, "the start time");
     this.#documentCount = countOf(body.doc_count) + countOf(body.doc_del_count);
     return {
       updateSequence: body.update_seq,

@@ -1,6 +1,6 @@
 /** Text of a server for people: free of credentials, and no longer than a few sentences. No other text of a peer is stored or shown. */
 import type { SecretsInUse } from "../../../http-client/index.ts";
-import type { ServerAnswer } from "../endpoint.ts";
+import { repeatsCredential, type ServerAnswer } from "../endpoint.ts";
 import { parseObject } from "./json-answer.ts";
 
 const LENGTH_MAX = 1_000;
@@ -16,6 +16,11 @@ export class ServerWords {
   shown(value: unknown): string {
     const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
     return this.#secrets.redact(text, LENGTH_MAX);
+  }
+
+  /** Throws an EndpointError for a value that is stored as it is and repeats a credential. */
+  refuseRepeated(value: unknown, what: string): void {
+    if (this.#secrets.isRepeatedIn(value)) throw repeatsCredential(what);
   }
 
   /** The error that an answer names, or its status. */
