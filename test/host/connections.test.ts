@@ -37,8 +37,8 @@ async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
   });
   servers.push(server);
   return {
-    async connect(text = "") {
-      const socket = connect(server.port, "127.0.0.1");
+    async connect(text = "", localAddress = "127.0.0.1") {
+      const socket = connect({ port: server.port, host: "127.0.0.1", localAddress });
       sockets.push(socket);
       let received = "";
       socket.on("data", (bytes) => {
@@ -111,6 +111,22 @@ test("a new connection takes the place of the oldest one that has no request", a
   await once(second.socket, "data");
   expect(second.received()).toMatch(/10 false$/);
 });
+
+test.skipIf(process.platform !== "linux")(
+  "a flood from one address takes the places of its own connections, and not those of others",
+  async () => {
+    const { connect } = await open({ connectionsMax: 4 });
+    const quiet = await connect("GET / HT");
+    const flood = [];
+    for (let count = 0; count < 20; count++) flood.push(await connect("GET /", "127.0.0.2"));
+    const other = await connect("GET /", "127.0.0.3");
+    for (const each of flood.slice(0, 18)) await each.closed;
+    quiet.socket.write("TP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    expect(await quiet.closed).toMatch(/^HTTP\/1.1 200/);
+    other.socket.write(ASK.slice("GET /".length));
+    expect(await other.closed).toMatch(/^HTTP\/1.1 200/);
+  },
+);
 
 test("without such a connection it takes the place of the slowest body, and never that of an answer", async () => {
   const arrived: string[] = [];

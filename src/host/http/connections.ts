@@ -3,7 +3,8 @@
  * one without a request, and one whose body stalls. Feeds, answers that are being made and slow bodies that move stay.
  *
  * A part of the process's file handles is left to replication and the store. When the rest is taken, a new connection
- * takes the place of the oldest one that waits for a request, or else of the slowest unfinished body. If there is
+ * takes the place of the oldest one that waits for a request, among those of the address that has most of these, so that
+ * a flood displaces itself. Otherwise it takes that of the slowest unfinished body. If there is
  * neither, it gets one of the reserved places: its requests are marked, and the API answers server administrators only.
  */
 import { readFileSync } from "node:fs";
@@ -23,6 +24,8 @@ const HANDLES_FALLBACK = 65_536;
 interface Connection {
   socket: Socket;
   readonly openedAtMs: number;
+  /** Address of the client, or its network. */
+  readonly client: string;
   readonly isReserved: boolean;
   /** The request that is not answered yet. */
   request: IncomingMessage | undefined;
@@ -55,8 +58,8 @@ function fileHandlesMax(): number {
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  /** Those without a request, the oldest first. */
-  readonly #waiting = new Set<Connection>();
+  /** Those without a request. */
+  readonly #waiting = new WaitingConnections();
   readonly #working = new Set<Connection>();
 
   constructor(limits = connectionLimits()) {
@@ -121,6 +124,7 @@ export class Connections {
     const connection: Connection = {
       socket,
       openedAtMs: performance.now(),
+      client: clientOf(socket),
       isReserved,
       request: undefined,
       response: undefined,
@@ -135,8 +139,7 @@ export class Connections {
 
   /** Closes a connection that can be spared; false if all are being answered. */
   #makeRoom(): boolean {
-    const [oldest] = this.#waiting;
-    const spared = oldest ?? this.#slowestBody();
+    const spared = this.#waiting.mostDispensable ?? this.#slowestBody();
     if (spared === undefined) return false;
     this.#waiting.delete(spared);
     this.#working.delete(spared);
@@ -165,6 +168,63 @@ export class Connections {
       socket.destroySoon();
     } else socket.setTimeout(this.#limits.stallMs);
   }
+}
+
+/** Connections without a request, by the address of their client. */
+class WaitingConnections {
+  /** The oldest of each address first. */
+  readonly #byAddress = new Map<string, Set<Connection>>();
+  /** Addresses by the number of their connections. */
+  readonly #byCount = new Map<number, Set<string>>();
+  #largest = 0;
+  size = 0;
+
+  /** The oldest connection of an address that has most of them. */
+  get mostDispensable(): Connection | undefined {
+    const [address = ""] = this.#byCount.get(this.#largest) ?? [];
+    const [oldest] = this.#byAddress.get(address) ?? [];
+    return oldest;
+  }
+
+  add(connection: Connection): void {
+    const all = this.#byAddress.get(connection.client) ?? new Set();
+    if (all.has(connection)) return;
+    this.#byAddress.set(connection.client, all.add(connection));
+    this.#recount(connection.client, all.size - 1, all.size);
+    this.size++;
+  }
+
+  delete(connection: Connection): boolean {
+    const all = this.#byAddress.get(connection.client);
+    if (all?.delete(connection) !== true) return false;
+    if (all.size === 0) this.#byAddress.delete(connection.client);
+    this.#recount(connection.client, all.size + 1, all.size);
+    this.size--;
+    return true;
+  }
+
+  #recount(address: string, before: number, after: number): void {
+    const alike = this.#byCount.get(before);
+    alike?.delete(address);
+    if (alike?.size === 0) this.#byCount.delete(before);
+    if (after > 0) this.#byCount.set(after, (this.#byCount.get(after) ?? new Set()).add(address));
+    this.#largest = Math.max(this.#largest, after);
+    // The largest changes by one at a time.
+    if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
+  }
+}
+
+/** Bits of an IPv6 address that one client chooses freely: all below a network of 64. */
+const NETWORK_GROUPS = 4;
+
+/** The client of a connection: an IPv4 address, or the network of an IPv6 address. */
+function clientOf({ remoteAddress = "" }: Socket): string {
+  if (!remoteAddress.includes(":") || remoteAddress.includes(".")) return remoteAddress;
+  const [head = "", tail] = remoteAddress.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  const after = tail === undefined || tail === "" ? [] : tail.split(":");
+  const gap = tail === undefined ? 0 : 8 - groups.length - after.length;
+  return [...groups, ...Array(gap).fill("0"), ...after].slice(0, NETWORK_GROUPS).join(":");
 }
 
 const TIMED_OUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
