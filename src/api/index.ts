@@ -32,7 +32,6 @@ export {
   booleanParameter,
   integerParameter,
   jsonParameter,
-  parseQuery,
   queryError,
   textListParameter,
 } from "./http/query.ts";

@@ -46,6 +46,7 @@ export {
   encodeDocumentId,
   isWellFormed,
   maskCredentials,
+  parseQuery,
   percentDecode,
   percentEncode,
   stripCredentials,

@@ -97,3 +97,13 @@ function maskQuery(url: string): string {
     .map((pair) => pair.replace(/=.*$/s, "=*****"));
   return `${url.slice(0, mark)}?${names.join("&")}`;
 }
+
+/**
+ * Parameters of a query string, in order; the last of a repeated name counts. `undefined` if one is not UTF-8. Semicolons
+ * separate parameters as well, as in CouchDB.
+ */
+export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
+  const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];
+  if (escapes.some((bytes) => percentDecode(bytes) === undefined)) return undefined;
+  return new Map(new URLSearchParams(text.replaceAll(";", "&")));
+}

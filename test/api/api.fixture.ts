@@ -5,7 +5,6 @@ import {
   type ApiRequest,
   checkpointRoutes,
   createApi,
-  parseQuery,
   pausingOf,
   type User,
   UuidSource,
@@ -19,6 +18,7 @@ import { createSystemRuntime } from "../../src/host/system/runtime.ts";
 import { IndexBuilds, Indexes } from "../../src/indexes/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { parseQuery } from "../../src/protocol/index.ts";
 import { ADMIN, SETTINGS } from "./api-settings.ts";
 
 export { ADMIN, SETTINGS };

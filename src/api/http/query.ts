@@ -1,17 +1,10 @@
 /** Query parameters, and CouchDB's sentences for bad ones. */
 import { outlineJson, parseJson } from "../../base/index.ts";
-import { ProtocolError, percentDecode } from "../../protocol/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
 
 export function queryError(reason: string): ProtocolError {
   return new ProtocolError(400, "query_parse_error", reason);
-}
-
-/** The parameters of a query string, or `undefined` if one is not UTF-8. CouchDB accepts semicolons as separators, too. */
-export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
-  const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];
-  if (escapes.some((bytes) => percentDecode(bytes) === undefined)) return undefined;
-  return new Map(new URLSearchParams(text.replaceAll(";", "&")));
 }
 
 /** `true` or `false`; `fallback` when absent. */

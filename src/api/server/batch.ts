@@ -19,11 +19,11 @@ import {
   badRequest,
   batchMessage,
   ProtocolError,
+  parseQuery,
 } from "../../protocol/index.ts";
 import type { ApiParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiRequest, ApiResponse, User } from "../http/exchange.ts";
-import { parseQuery } from "../http/query.ts";
 import { readBody } from "../http/request-body.ts";
 import { defineRoute, isDatabaseSegment, type Route, splitPath } from "../http/router.ts";
 

@@ -3,15 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
-import {
-  type Api,
-  type ApiRequest,
-  type ApiResponse,
-  errorResponse,
-  parseQuery,
-} from "../../api/index.ts";
+import type { Api, ApiRequest, ApiResponse } from "../../api/index.ts";
 import { ServerStoppingError, type Trace } from "../../base/index.ts";
-import { badRequest } from "../../protocol/index.ts";
+import { parseQuery } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { Connections } from "./connections.ts";
 
@@ -214,7 +208,7 @@ async function answer(
   outgoing: ServerResponse,
 ): Promise<void> {
   const request = requestOf(incoming, { signal, isReserved });
-  const response = request === undefined ? errorResponse(NOT_UTF8) : await api(request);
+  const response = request === undefined ? NOT_UTF8 : await api(request);
   // A reserved place is for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
@@ -222,7 +216,11 @@ async function answer(
   if (signal.aborted) incoming.socket.end();
 }
 
-const NOT_UTF8 = badRequest("The query is not UTF-8 encoded");
+const NOT_UTF8: ApiResponse = {
+  status: 400,
+  headers: { "Content-Type": "application/json" },
+  body: '{"error":"bad_request","reason":"The query is not UTF-8 encoded"}\n',
+};
 
 interface Arrival {
   readonly signal: AbortSignal;
