@@ -1,23 +1,28 @@
 /**
- * Builds `dist` before the first test: the programs and threads that tests start run from there, and must be those of the sources.
- * What has not changed is not built again.
+ * Builds `dist` before the first test, without checking types: the modules, and unless all wanted tests are unit tests in
+ * `src/`, the programs and the dashboard. Programs and threads that tests start must be those of the sources.
  */
 import { spawnSync } from "node:child_process";
-import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const COMPILER = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+const UNIT_TEST = /^(?:\.\/)?src\//;
 
 export default function setup(project: TestProject): void {
-  build();
-  project.onTestsRerun(build);
+  const patterns = project.vitest.filenamePattern ?? [];
+  const isUnit = patterns.length > 0 && patterns.every((pattern) => UNIT_TEST.test(pattern));
+  const tools = isUnit ? ["transpile"] : ["transpile", "bundle", "dashboard"];
+  build(tools);
+  project.onTestsRerun(() => build(tools));
 }
 
-function build(): void {
-  for (const step of [[COMPILER, "-b"], ["tools/bundle.mjs"], ["tools/dashboard.mjs"]]) {
-    const { status } = spawnSync(process.execPath, step, { cwd: ROOT, stdio: "inherit" });
-    if (status !== 0) throw new Error("The sources do not compile: tests would run an old build");
+function build(tools: readonly string[]): void {
+  for (const tool of tools) {
+    const { status } = spawnSync(process.execPath, [`tools/${tool}.mjs`], {
+      cwd: ROOT,
+      stdio: "inherit",
+    });
+    if (status !== 0) throw new Error(`tools/${tool}.mjs failed: tests would run an old build`);
   }
 }

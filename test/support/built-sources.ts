@@ -1,6 +1,6 @@
 /**
- * Tests run the modules that `tsc` has built, as the programs do. Vitest would translate each source once more, for every process,
- * and what it makes of them runs slower: an import becomes a look-up at each use.
+ * Tests import the modules in `dist`. Vitest would transform each source again for every process, and its code is slower:
+ * each use of an import becomes a property look-up.
  */
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,10 +9,10 @@ import type { Plugin } from "vite";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 
-/** Vite builds this room, not `tsc`. */
+/** Built by Vite. */
 const DASHBOARD = join(SOURCES, "dashboard");
 
-/** `tsc` builds none of these. */
+/** Not in `dist`. */
 const TESTS = /\.(test|fuzz|fixture)\.ts$/;
 
 export function builtSources(): Plugin {
