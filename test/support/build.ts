@@ -8,10 +8,14 @@ import type { TestProject } from "vitest/node";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const UNIT_TEST = /^(?:\.\/)?src\//;
+const OPTIONS_WITH_VALUE = new Set(["--project", "-t", "--testNamePattern"]);
 
 export default function setup(project: TestProject): void {
-  const patterns = project.vitest.filenamePattern ?? [];
-  const isUnit = patterns.length > 0 && patterns.every((pattern) => UNIT_TEST.test(pattern));
+  // `vitest run [options] [files]`
+  const files = process.argv.slice(3).filter((argument, index, all) => {
+    return !argument.startsWith("-") && !OPTIONS_WITH_VALUE.has(all[index - 1] ?? "");
+  });
+  const isUnit = files.length > 0 && files.every((file) => UNIT_TEST.test(file));
   const tools = isUnit ? ["transpile"] : ["transpile", "bundle", "dashboard"];
   build(tools);
   project.onTestsRerun(() => build(tools));
