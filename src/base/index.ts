@@ -1,6 +1,8 @@
 /** General tools that know nothing of databases or replication. */
+
 export { abortable, abortWith, finishWithin, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
+export { type BackoffLimits, backoff } from "./backoff.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
 export { cutBytes } from "./byte-slab.ts";
 export {

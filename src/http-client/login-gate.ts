@@ -9,7 +9,7 @@
  *
  * Everything here is pure. Times are wall time in milliseconds.
  */
-import { OperationalError, smallest } from "../base/index.ts";
+import { backoff, OperationalError, smallest } from "../base/index.ts";
 
 /** A login with a name and a password, or with a key at a token endpoint. */
 export interface Login {
@@ -58,8 +58,7 @@ const WINDOW_MS = 330_000;
 /** Failures after which a new credential waits for its turn like others: the rest is for operators and for that turn. */
 const UNTRIED_FAILURES_MAX = 2;
 /** Shortest pause after a refusal: at most four attempts fit into the window. */
-const PAUSE_MS = 75_000;
-const PAUSE_MS_MAX = 3_600_000;
+const PAUSE_MS = { min: 75_000, max: 3_600_000 };
 /** A login that has not ended by then counts as failed: its process may have died. */
 const CLAIM_MS = 60_000;
 /** Credentials of one account that are remembered. A forgotten one still waits for its turn. */
@@ -156,17 +155,17 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
       first + WINDOW_MS,
     );
   }
-  if (lockout !== undefined && opened !== "any") return lockout.atMs + pauseMs(lockout.count);
+  if (lockout !== undefined && opened !== "any")
+    return lockout.atMs + backoff(PAUSE_MS, lockout.count);
   if (accepted.includes(credential)) return 0;
   // Two passwords that nobody has proved are tried one after the other.
   if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));
   if (isOpen) return 0;
   const last = failures.at(-1) ?? Number.NEGATIVE_INFINITY;
-  return Math.max(last + PAUSE_MS, own === undefined ? 0 : own.atMs + pauseMs(own.count));
-}
-
-function pauseMs(count: number): number {
-  return Math.min(PAUSE_MS * 2 ** (count - 1), PAUSE_MS_MAX);
+  return Math.max(
+    last + PAUSE_MS.min,
+    own === undefined ? 0 : own.atMs + backoff(PAUSE_MS, own.count),
+  );
 }
 
 /** The record without what time has settled. Logins that never ended have failed. */

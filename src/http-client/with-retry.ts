@@ -2,7 +2,7 @@
  * Repeats requests without an answer, or with an answer that says "later" (408, 5xx), with doubling pauses. A 429 leads
  * to a wait and does not count as a failure, but it is not waited for ever. A `Retry-After` of the server (RFC 9110) is obeyed.
  */
-import { errorCode, type Runtime } from "../base/index.ts";
+import { backoff, errorCode, type Runtime } from "../base/index.ts";
 import type { Fetch, FetchResponse } from "./fetch.ts";
 
 /** The first pause; CouchDB's `couch_replicator_httpc`. */
@@ -69,7 +69,7 @@ export function withRetry(
           ? { error: attempt.error, status: undefined }
           : { error: undefined, status: attempt.response.status },
       );
-      const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** (failureCount - 1), PAUSE_MS_MAX);
+      const pauseMs = backoff({ min: PAUSE_MS_FIRST, max: PAUSE_MS_MAX }, failureCount);
       const askedPauseMs = attempt.kind === "unavailable" ? attempt.askedPauseMs : undefined;
       if (askedPauseMs !== undefined) options.onPause?.(askedPauseMs);
       await clock.sleep(Math.max(pauseMs, askedPauseMs ?? 0), request.signal);

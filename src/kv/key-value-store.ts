@@ -2,7 +2,7 @@
  * The one place that opens transactions, and the one loop that repeats them. A body may run several times. It is given
  * up when its signal aborts, its time is over or the store closes; what it does after that does not reach the store.
  */
-import { assert, errorCode, OperationalError, type Runtime } from "../base/index.ts";
+import { assert, backoff, errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
 import { isRetryable, KeyValueError } from "./kv-error.ts";
 import type { Commit, ReadTransaction, Transaction } from "./transaction.ts";
@@ -244,9 +244,9 @@ export class KeyValueStore {
     run.throwIfGivenUp();
     if (attempt >= (options.retryCountMax ?? this.#retry.retryCountMax)) throw error;
     const { backoffMsMin, backoffMsMax } = this.#retry;
-    const backoffMs = Math.min(backoffMsMax, backoffMsMin * 2 ** Math.min(attempt, 30));
+    const pauseMs = backoff({ min: backoffMsMin, max: backoffMsMax }, attempt + 1);
     this.#runtime.trace.event("kv.retry", { code: errorCode(error), attempt });
-    await this.#runtime.clock.sleep(backoffMs * this.#random.ratio(), run.signal);
+    await this.#runtime.clock.sleep(pauseMs * this.#random.ratio(), run.signal);
   }
 }
 

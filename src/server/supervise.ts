@@ -1,5 +1,5 @@
 /** Runs services side by side and restarts those that fail. */
-import type { Runtime } from "../base/index.ts";
+import { backoff, type Runtime } from "../base/index.ts";
 
 /** One piece of work that goes on until its signal aborts. `run` settles when nothing that it started is alive. */
 export interface Service {
@@ -7,8 +7,7 @@ export interface Service {
   run(signal: AbortSignal): Promise<void>;
 }
 
-const PAUSE_MS_FIRST = 100;
-const PAUSE_MS_MAX = 10_000;
+const PAUSE_MS = { min: 100, max: 10_000 };
 /** A service that ran so long is taken for recovered. */
 const HEALTHY_MS = 60_000;
 
@@ -31,9 +30,10 @@ async function keepRunning(
   signal: AbortSignal,
   isTold: (error: unknown) => boolean,
 ): Promise<void> {
-  let pauseMs = PAUSE_MS_FIRST;
+  let failureCount = 1;
   while (!signal.aborted) {
     const startedAtMs = clock.monotonicMs();
+    const pauseMs = backoff(PAUSE_MS, failureCount);
     try {
       await service.run(signal);
     } catch (error) {
@@ -42,8 +42,8 @@ async function keepRunning(
         trace.event("service.failed", { service: service.name, error: String(error), pauseMs });
       }
     }
-    if (clock.monotonicMs() - startedAtMs > HEALTHY_MS) pauseMs = PAUSE_MS_FIRST;
-    await clock.sleep(pauseMs, signal).catch(() => {});
-    pauseMs = Math.min(pauseMs * 2, PAUSE_MS_MAX);
+    const wasHealthy = clock.monotonicMs() - startedAtMs > HEALTHY_MS;
+    await clock.sleep(wasHealthy ? PAUSE_MS.min : pauseMs, signal).catch(() => {});
+    failureCount = wasHealthy ? 2 : failureCount + 1;
   }
 }

@@ -8,6 +8,7 @@
 
 import {
   append,
+  backoff,
   inSpan,
   type Runtime,
   runTogether,
@@ -54,8 +55,7 @@ const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** A job that holds is not stalled. */
-const HOLD_PAUSE_MS_FIRST = 1000;
-const HOLD_PAUSE_MS_MAX = 60_000;
+const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
 /** Of what is in a revision's place. */
 const SHOWN_REVISION_LENGTH_MAX = 100;
@@ -166,10 +166,9 @@ export class BatchCopier {
 
   /** Tries what did not arrive again and again, until all of it does. */
   async #hold(failed: readonly DocumentFailure[], signal: AbortSignal): Promise<void> {
-    let pauseMs = HOLD_PAUSE_MS_FIRST;
-    for (let failures = failed; failures.length > 0; ) {
-      await this.#runtime.clock.sleep(pauseMs, signal);
-      pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
+    let failures = failed;
+    for (let round = 1; failures.length > 0; round++) {
+      await this.#runtime.clock.sleep(backoff(HOLD_PAUSE_MS, round), signal);
       const left = failures.map(({ id, revision }) => ({ id, revisions: [revision] }));
       failures = await this.#tryOnce(left, this.#copierTurns, signal, { isRetry: true });
     }

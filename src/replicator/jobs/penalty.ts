@@ -3,7 +3,7 @@
  *
  * RFC 016 writes `max` where `min` is meant: the pause is `min × 2^errors`, but not longer than the maximum.
  */
-import type { Random } from "../../base/index.ts";
+import { backoff, type Random } from "../../base/index.ts";
 
 export interface PenaltyLimits {
   /** `min_backoff_penalty_sec`. */
@@ -14,6 +14,6 @@ export interface PenaltyLimits {
 
 /** Seconds to wait after the `errorCount`th failure in a row, 1 or more: 75 to 100 % of the doubled pause. */
 export function penaltySec(errorCount: number, limits: PenaltyLimits, random: Random): number {
-  const wholeSec = Math.min(limits.minSec * 2 ** Math.min(errorCount, 60), limits.maxSec);
+  const wholeSec = backoff({ min: 2 * limits.minSec, max: limits.maxSec }, errorCount);
   return Math.ceil(wholeSec * (0.75 + random.ratio() / 4));
 }

@@ -1,5 +1,5 @@
 /** The watchers of sources that this node runs (`source-watcher.ts`), beside the jobs of its slots. */
-import { type Clock, runTogether } from "../../base/index.ts";
+import { backoff, type Clock, runTogether } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
@@ -110,7 +110,7 @@ export class SourceWatches implements CompanionWork {
   async #end(held: HeldJob, ending: Ending, attempt: number): Promise<void> {
     const { kv, jobs, parked } = this.#parts;
     const nowSec = Math.floor(this.#clock.nowMs() / 1000);
-    const pauseSec = Math.min(PAUSE_SEC.max, PAUSE_SEC.min * 2 ** Math.min(attempt - 1, 10));
+    const pauseSec = backoff(PAUSE_SEC, attempt);
     await kv.transact(async (tx) => {
       const isLeft = (await parked.page(tx, held.id, { limit: 1 })).length > 0;
       if (isLeft) await jobs.resubmit(tx, held, ending === "lost" ? nowSec + pauseSec : nowSec);

@@ -1,5 +1,5 @@
 /** The rules that this node follows (`rule-follower.ts`), beside the jobs of its slots. */
-import { assert, errorCode, runTogether } from "../../base/index.ts";
+import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
@@ -123,7 +123,7 @@ export class RuleFollowers implements CompanionWork {
     const { kv, jobs, runtime } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
     const { failure, attempt } = progress;
-    const pauseSec = Math.min(PAUSE_SEC.max, PAUSE_SEC.min * 2 ** Math.min(attempt - 1, 10));
+    const pauseSec = backoff(PAUSE_SEC, attempt);
     await kv.transact(async (tx) => {
       const isChanged = await jobs.isResubmitted(tx, held);
       const isPausing = failure !== undefined && !isChanged;

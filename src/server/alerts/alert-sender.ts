@@ -3,7 +3,7 @@
  * pauses until the receiver takes them. A receiver may be told twice: when its answer is lost, or the node dies before it has noted it.
  */
 import { type JobsParts, jobRows } from "../../api/index.ts";
-import type { Runtime } from "../../base/index.ts";
+import { backoff, type Runtime } from "../../base/index.ts";
 import type { AlertWatch, WaitingAlert } from "../../replicator/index.ts";
 import type { AlertSettings } from "../settings/alert-settings.ts";
 import type { Service } from "../supervise.ts";
@@ -15,8 +15,7 @@ const TICK_MS = 1000;
 const LAGS_MS = 5000;
 /** A turn outlasts a request by this. */
 const TURN_MS_MORE = 10_000;
-const PAUSE_MS_FIRST = 1000;
-const PAUSE_MS_MAX = 5 * 60_000;
+const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** What could not be sent for so long is given up. */
 const AGE_MS_MAX = 24 * 3_600_000;
 
@@ -116,8 +115,7 @@ export class AlertSender implements Service {
       trace.event("alerts.sent", { alertId, kind, status, jobId });
       return;
     }
-    const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** this.#failureCount, PAUSE_MS_MAX);
-    this.#failureCount++;
+    const pauseMs = backoff(PAUSE_MS, ++this.#failureCount);
     this.#nextTryMs = clock.monotonicMs() + pauseMs;
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
   }
