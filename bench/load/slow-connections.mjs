@@ -165,6 +165,7 @@ async function work(node, seconds) {
 
 function report(title, { waits, failures }) {
   for (const [name, all] of Object.entries(waits)) {
+    if (all.length === 0) continue;
     const [median, most] = [0.5, 0.99].map((part) => quantile(all, part).toFixed(0));
     console.log(`${title} ${name}: ${all.length} times, median ${median} ms, p99 ${most} ms`);
   }

@@ -18,6 +18,8 @@ const SECRETS = {
   session: "Zx9-session-cookie-value",
 } as const;
 const ALL = Object.values(SECRETS);
+/** Password of one job, which the server of another guesses. */
+const GUESSED = "Kq7-guessed-password";
 
 /** What the server says about a request, in several encodings. */
 function echoOf({ headers, url }: IncomingMessage, body: string): string {
@@ -52,6 +54,12 @@ const server = createServer(async (request, response) => {
   }
   const [, kind = "", , resource = ""] = path.split(/[/?]/);
   const echo = echoOf(request, body);
+  if (kind === "guess") {
+    if (resource === "") response.end(JSON.stringify(FACTS));
+    else if (resource === "_local") response.writeHead(404).end('{"error":"not_found"}');
+    else response.writeHead(400).end(JSON.stringify({ error: "bad_request", reason: GUESSED }));
+    return;
+  }
   if (SEQUENCES.has(kind)) {
     const secret = ALL.find((each) => echo.includes(each)) ?? "none";
     const repeated = kind === "encoded" ? Buffer.from(`12-${secret}`).toString("base64") : secret;
@@ -169,6 +177,14 @@ test("no store, log or answer holds a secret that a server repeated", async () =
     const { text } = await ask("GET", path);
     expect([path, secretsIn(text, ALL)]).toEqual([path, []]);
   }
+  // The masks of one job say nothing about the credentials of another.
+  const asked = { target: "films", retries_per_request: 0 };
+  const auth = { basic: { username: "ann", password: GUESSED } };
+  const owner = { url: `http://${origin}/reason/db`, auth };
+  const ofOwner = await ask("POST", "/_replicate", { ...asked, source: owner });
+  expect(secretsIn(ofOwner.text, [GUESSED])).toEqual([]);
+  const source = `http://${origin}/guess/db`;
+  expect((await ask("POST", "/_replicate", { ...asked, source })).text).toContain(GUESSED);
   const checked = await ask("POST", "/_tandem/replications/_check", {
     source: endpoints("reason").basic,
     target: endpoints("error").userinfo,

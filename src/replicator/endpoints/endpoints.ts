@@ -65,6 +65,8 @@ export interface RunConnections {
   readonly generation?: number;
   /** Does work on an answer that may end the node. */
   readonly during?: Hazardous;
+  /** Credentials of the job. Each endpoint has its own without it. */
+  readonly secrets?: SecretsInUse;
 }
 
 export class Endpoints {
@@ -73,8 +75,6 @@ export class Endpoints {
   readonly #latencies: Latencies;
   readonly #rateLimits = new RateLimits();
   readonly #grants = new Grants();
-  /** Secrets that this process has sent to endpoints. */
-  readonly secrets = new SecretsInUse();
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
@@ -99,7 +99,7 @@ export class Endpoints {
     address: EndpointAddress,
     options: ReplicationOptions,
     owner: Authority,
-    { activity, generation, during }: RunConnections = {},
+    { activity, generation, during, secrets = new SecretsInUse() }: RunConnections = {},
   ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
@@ -110,7 +110,7 @@ export class Endpoints {
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
-        ...this.#requestsParts(address, owner, { spending, options, activity }),
+        ...this.#requestsParts(address, owner, { spending, options, activity, secrets }),
         spending,
         stallTimeoutMs: parts.config.stallTimeoutSec * 1000,
         parseMultipart: parts.parseMultipart,
@@ -134,8 +134,9 @@ export class Endpoints {
   openServer(address: HttpAddress, owner: Authority = NO_RIGHTS): HttpServer {
     const spending = this.#parts.spendingFor(address);
     const options = REPLICATION_OPTIONS_DEFAULT;
+    const secrets = new SecretsInUse();
     return new HttpServer(
-      this.#requestsParts(address, owner, { spending, options }),
+      this.#requestsParts(address, owner, { spending, options, secrets }),
       resolveReferences(address, (reference) => this.#secret(reference)),
       options,
     );
@@ -157,10 +158,12 @@ export class Endpoints {
       spending,
       options,
       activity,
+      secrets,
     }: {
       readonly spending: EndpointSpending;
       readonly options: ReplicationOptions;
       readonly activity?: Activity | undefined;
+      readonly secrets: SecretsInUse;
     },
   ): HttpRequestsParts {
     const parts = this.#parts;
@@ -169,7 +172,7 @@ export class Endpoints {
       fetch: withBudget(this.#permitted(address, owner), spending),
       rateLimits: this.#rateLimits,
       grants: this.#grants,
-      secrets: this.secrets,
+      secrets,
       tls: parts.config.tls,
       client: parts.config.client,
       retry: {

@@ -8,7 +8,7 @@
  * not change.
  */
 import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
-import { Activity, type SecretsInUse } from "../../http-client/index.ts";
+import { Activity, SecretsInUse } from "../../http-client/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
@@ -81,6 +81,8 @@ export class ReplicationJob {
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
   readonly #places = new FailurePlaces();
+  /** Those of this job alone: whatever a text masks, its reader may have guessed. */
+  readonly #secrets = new SecretsInUse();
   /** Set when the run ends itself: nothing is to be done, not now, or by another job. */
   #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | Collision | undefined;
   /** Why the run could not write its last checkpoint, if it could not. */
@@ -175,8 +177,7 @@ export class ReplicationJob {
       if (isHalt(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
       if (isStop(error)) return this.#ownEnding ?? stopped;
-      const { secrets } = this.#parts.endpoints;
-      return endingOf(error, replication, this.#places.of(error), secrets);
+      return endingOf(error, replication, this.#places.of(error), this.#secrets);
     }
   }
 
@@ -311,7 +312,7 @@ export class ReplicationJob {
       mayWrite: () => this.#job.verifyNow(),
       mayCopy: () => this.#confirm(ids),
       failures: await this.#openFailures(ids.baseId),
-      secrets: this.#parts.endpoints.secrets,
+      secrets: this.#secrets,
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
       targetOrigin: this.#job.targetOrigin,
@@ -478,7 +479,7 @@ export class ReplicationJob {
       const source = this.#open(replication, "source");
       const target = this.#open(replication, "target");
       const failures = await this.#openFailures(baseId);
-      const { secrets } = this.#parts.endpoints;
+      const secrets = this.#secrets;
       const observer = { count: this.#job.countRetried.bind(this.#job), failures, secrets };
       const parts = {
         runtime,
@@ -524,6 +525,7 @@ export class ReplicationJob {
     const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, {
       ...connections,
       during,
+      secrets: this.#secrets,
     });
     return this.#places.watch(endpoint, side, address);
   }
