@@ -4,7 +4,7 @@ import { builtSources } from "./test/support/built-sources.ts";
 import { LONG_TESTS } from "./test/support/long-tests.ts";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
-/** A test that waits for what never comes has to end some time. A busy machine is no reason: it may be many times slower. */
+/** Ends a test whose event loop is blocked. Each test has a lower limit, in events (`test/support/patience.ts`). */
 const PATIENCE_MS = 1_800_000;
 
 function filesOf(
@@ -21,6 +21,7 @@ function filesOf(
       // A process runs many files: loading the modules again for each took a fifth of the time. So no module of the tests may keep
       // anything of one file for the next.
       isolate: false,
+      runner: "./test/support/patient-runner.ts",
       server: { deps: { external: [/\/dist\//] } },
       testTimeout: PATIENCE_MS,
       hookTimeout: PATIENCE_MS,

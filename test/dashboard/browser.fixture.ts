@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
 
 /** For one step, which takes seconds at most: long for a busy machine, and short enough that CI tells what never came. */
-const PATIENCE_MS = 300_000;
+const PATIENCE_MS = 100_000;
 
 /** Undefined: there is none, and tests in a browser are skipped, except where `CI` is set. */
 export const CHROMIUM = findChromium();

@@ -1,5 +1,6 @@
-/** Connections that keep a node's places without using them. */
-import { once } from "node:events";
+/** Connections that keep a node's places without using them. That a socket stands still is an event, which the tests emit. */
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { EventEmitter, once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import type { Api } from "../../src/api/index.ts";
@@ -7,6 +8,9 @@ import { type ConnectionLimits, Connections } from "../../src/host/http/connecti
 import { type NodeServer, openNodeServer } from "../../src/host/index.ts";
 import { deferred } from "../support/deferred.ts";
 
+const SERVER_SOCKETS = "net.server.socket";
+/** Longer than any test. */
+const STALL_MS = 3_600_000;
 const trace = { event: () => {} };
 const servers: NodeServer[] = [];
 const sockets: Socket[] = [];
@@ -21,11 +25,30 @@ const readsBody: Api = async ({ body, isReserved }) => {
   return { status: 200, headers: {}, body: `${byteCount} ${isReserved}` };
 };
 
+/** The server's side of a connection. */
+function accept(socket: Socket): Promise<Socket> {
+  return new Promise((resolve) => {
+    const sides: Socket[] = [];
+    const find = (): void => {
+      const side = sides.find(({ remotePort }) => remotePort === socket.localPort);
+      if (side === undefined) return;
+      unsubscribe(SERVER_SOCKETS, onSocket);
+      resolve(side);
+    };
+    const onSocket = (message: unknown): void => {
+      sides.push((message as { socket: Socket }).socket);
+      find();
+    };
+    subscribe(SERVER_SOCKETS, onSocket);
+    socket.once("connect", find);
+  });
+}
+
 async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
   const connections = new Connections({
     connectionsMax: 1_000,
     reservedCount: 0,
-    stallMs: 60_000,
+    stallMs: STALL_MS,
     ...limits,
   });
   const server = await openNodeServer({
@@ -40,15 +63,19 @@ async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
     async connect(text = "", localAddress = "127.0.0.1") {
       const socket = connect({ port: server.port, host: "127.0.0.1", localAddress });
       sockets.push(socket);
+      const accepted = accept(socket);
       let received = "";
       socket.on("data", (bytes) => {
         received += bytes.toString();
       });
       socket.on("error", () => {});
-      const closed = once(socket, "close").then(() => received);
+      // A connection that is reset is closed, too.
+      const closed = new Promise<string>((resolve) =>
+        socket.once("close", () => resolve(received)),
+      );
       await once(socket, "connect");
       socket.write(text);
-      return { socket, closed, received: () => received };
+      return { socket, accepted, closed, received: () => received };
     },
   };
 }
@@ -57,22 +84,35 @@ const UPLOAD = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n";
 const ASK = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
 test("a connection that sends no request is closed", async () => {
-  const { connect } = await open({ stallMs: 60 });
-  expect(await (await connect()).closed).toMatch(/^(HTTP\/1.1 408|$)/);
-  expect(await (await connect("GET / HTTP/1.1\r\nHo")).closed).toMatch(/^(HTTP\/1.1 408|$)/);
+  const { connect } = await open({});
+  for (const text of ["", "GET / HTTP/1.1\r\nHo"]) {
+    const { accepted, closed } = await connect(text);
+    (await accepted).emit("timeout");
+    expect(await closed).toBe("");
+  }
 });
 
 test("headers that come byte by byte are given up, though they move", async () => {
   const { connect } = await open({ stallMs: 120 });
   const { socket, closed } = await connect("GET / HTTP/1.1\r\nX-Slow: ");
   const trickle = setInterval(() => socket.write("x"), 20);
-  expect(await closed).toMatch(/^HTTP\/1.1 408/);
+  expect(await closed).toMatch(/^(HTTP\/1.1 408|$)/);
   clearInterval(trickle);
 });
 
 test("a body that does not move is answered 408", async () => {
-  const { connect } = await open({ stallMs: 60 });
-  expect(await (await connect(`${UPLOAD}123`)).closed).toMatch(/^HTTP\/1.1 408 Request Timeout/);
+  const reading = deferred();
+  const api: Api = (request) => {
+    reading.resolve();
+    return readsBody(request);
+  };
+  const { connect } = await open({}, api);
+  const { accepted, closed } = await connect(UPLOAD);
+  await reading.promise;
+  const stalled = await accepted;
+  expect(stalled.timeout).toBe(STALL_MS);
+  stalled.emit("timeout");
+  expect(await closed).toMatch(/^HTTP\/1.1 408 Request Timeout/);
 });
 
 test("a slow body that moves is taken, and a silent feed goes on", async () => {
@@ -82,19 +122,29 @@ test("a slow body that moves is taken, and a silent feed goes on", async () => {
     await end.promise;
     yield "last";
   }
-  const api: Api = (request) =>
-    request.method === "POST"
-      ? readsBody(request)
-      : Promise.resolve({ status: 200, headers: {}, body: feed() });
-  const { connect } = await open({ stallMs: 700 }, api);
+  const took = new EventEmitter();
+  const api: Api = async (request) => {
+    if (request.method !== "POST") return { status: 200, headers: {}, body: feed() };
+    let byteCount = 0;
+    for await (const chunk of request.body) {
+      byteCount += chunk.length;
+      took.emit("bytes", byteCount);
+    }
+    return { status: 200, headers: {}, body: String(byteCount) };
+  };
+  const { connect } = await open({}, api);
   const following = await connect(ASK);
+  await once(following.socket, "data");
   const slow = await connect(UPLOAD.replace("Host: a", "Host: a\r\nConnection: close"));
-  let sent = 0;
-  const trickle = setInterval(() => {
-    if (++sent <= 10) slow.socket.write("x");
-  }, 100);
-  expect(await slow.closed).toMatch(/10 false$/);
-  clearInterval(trickle);
+  for (let sent = 1; sent <= 10; sent++) {
+    const taken = once(took, "bytes");
+    slow.socket.write("x");
+    expect(await taken).toEqual([sent]);
+    const silent = await following.accepted;
+    silent.emit("timeout");
+    expect([silent.destroyed, silent.timeout]).toEqual([false, STALL_MS]);
+  }
+  expect(await slow.closed).toMatch(/10$/);
   end.resolve();
   expect(await following.closed).toMatch(/first,.*last/s);
 });

@@ -2,19 +2,14 @@
  * Many jobs lose the same server for hours, in virtual time: they are back soon after it is, and do not storm it.
  * `TANDEM_JOBS=1000` for more of them.
  */
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
-import { VirtualTime } from "../simulation/kernel/virtual-time.ts";
-import { type Node, openNode } from "../support/open-node.ts";
+import type { VirtualTime } from "../simulation/kernel/virtual-time.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
 
-const EPOCH_MS = Date.UTC(2026, 0, 1);
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 500);
 const OUTAGE_MS = 2 * 3_600_000;
-
-const nodes: Node[] = [];
-afterEach(async () => {
-  for (const node of nodes.splice(0)) void node.stop();
-});
 
 /** A server with any number of empty databases, which is away until it comes back. */
 function openServer(time: VirtualTime) {
@@ -53,53 +48,31 @@ function openServer(time: VirtualTime) {
 }
 
 test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of its first answer`, async () => {
-  const time = new VirtualTime();
+  const world = new World("outages");
+  const { time } = world;
   const { server, fetch } = openServer(time);
-  const node = await openNode({
-    runtimeOver: (system) => ({
-      ...system,
-      clock: {
-        nowMs: () => EPOCH_MS + time.nowMs,
-        monotonicMs: () => time.nowMs,
-        sleep: (durationMs, signal) => time.sleep(durationMs, signal),
-      },
-    }),
-    fetch,
-    // Pauses as long as CouchDB's: the outage's end must be noticed by other means.
-    config: { penaltySecMin: 300, penaltySecMax: 172_800 },
+  // Pauses as long as CouchDB's: the outage's end must be noticed by other means.
+  const config = { penaltySecMin: 300, penaltySecMax: 172_800 };
+  const node = openVirtualNode({ world, fetch, config });
+  const crashed = new Set<unknown>();
+  world.listeners.push((name, { jobId }) => {
+    if (name === "replication.crashed") crashed.add(jobId);
   });
-  nodes.push(node);
-  const within = async (promise: Promise<unknown>): Promise<void> => {
-    let isDone = false;
-    const note = (): void => {
-      isDone = true;
-    };
-    promise.then(note, note);
-    expect(await time.run(time.nowMs + 600_000, () => isDone)).toBe(true);
-    await promise;
-  };
-  await within(
-    (async () => {
-      await node.createDatabase("_replicator");
-      await node.createDatabase("here");
-      for (let number = 0; number < JOB_COUNT; number++) {
-        const document = {
-          source: `http://far/db-${number}`,
-          target: "here",
-          retries_per_request: 0,
-          owner: null,
-        };
-        await node.put("_replicator", `job-${number}`, JSON.stringify(document));
-      }
-    })(),
-  );
-  node.start();
-  await time.run(time.nowMs + OUTAGE_MS, () => false);
-  const crashed = new Set(
-    node.events
-      .filter(({ name }) => name === "replication.crashed")
-      .map(({ fields }) => fields.jobId),
-  );
+  await world.until(node.replicator.prepare());
+  await node.createDatabase("_replicator");
+  await node.createDatabase("here");
+  for (let number = 0; number < JOB_COUNT; number++) {
+    await node.put("_replicator", `job-${number}`, {
+      source: `http://far/db-${number}`,
+      target: "here",
+      retries_per_request: 0,
+      owner: null,
+    });
+  }
+  const stopping = new AbortController();
+  const probing = node.outages.run(stopping.signal);
+  await node.start();
+  await time.run(time.nowMs + OUTAGE_MS);
   expect(crashed.size).toBe(JOB_COUNT);
   // One question in five seconds for all of them.
   expect(server.probeCount).toBeLessThanOrEqual(OUTAGE_MS / 5000);
@@ -116,4 +89,7 @@ test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of i
     perSecond.set(second, (perSecond.get(second) ?? 0) + 1);
   }
   expect(Math.max(...perSecond.values())).toBeLessThanOrEqual(JOB_COUNT / 10);
+  stopping.abort(new Error("The test is over"));
+  await world.until(probing);
+  await node.stop();
 });

@@ -328,7 +328,7 @@ test("a continuous job follows its source until it is cancelled", async () => {
   const jobId = await node.replicator.start(parseReplication(body), USER);
   const replicationId = await node.replicator.started(jobId, FOREVER);
   await node.put("a", "later", "{}");
-  await expect.poll(async () => (await node.content("b")).later).toBeDefined();
+  await node.onceContent("b", (ids) => ids.includes("later"));
   expect(await node.replicator.cancel(String(replicationId), USER)).toBe(replicationId);
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
@@ -379,15 +379,13 @@ test("a node that stops hands its job to the next one, which goes on from the ch
   await fill(first, "a", 50);
   const body = { source: "a", target: "b", create_target: true, continuous: true };
   const jobId = await first.replicator.start(parseReplication(body), USER);
-  await expect
-    .poll(async () => Object.keys(await first.content("b").catch(() => ({}))).length)
-    .toBe(50);
+  await first.onceContent("b", (ids) => ids.length === 50);
   await first.stop();
   await first.event("replication.ended", ({ state }) => state === "pending");
   const second = await open({ storage });
   await second.put("a", "one-more", "{}");
   second.start();
-  await expect.poll(async () => (await second.content("b"))["one-more"]).toBeDefined();
+  await second.onceContent("b", (ids) => ids.includes("one-more"));
   await second.stop();
   const { data } = (await second.replicator.find(jobId)) ?? {};
   // Whoever began anew would have checked all and written one, or counted twice.

@@ -16,6 +16,8 @@ import {
   REPLICATOR_SETTINGS,
   replicatorConfig,
 } from "../../src/server/settings/replicator-settings.ts";
+import { deferred } from "../support/deferred.ts";
+import { askUntil } from "../support/patience.ts";
 
 function open(ini: string): Configuration {
   const given = [parseIni(ini)];
@@ -49,6 +51,19 @@ test.each([
   expect(() => open(`[replicator]\n${line}`)).toThrow(message);
 });
 
+/** A function whose promise resolves with the next commit of the store. */
+function nextCommits(kv: KeyValueStore): () => Promise<void> {
+  let next = deferred();
+  const transact = kv.transact.bind(kv);
+  kv.transact = async (...given) => {
+    const result = await transact(...given);
+    next.resolve();
+    next = deferred();
+    return result as never;
+  };
+  return () => next.promise;
+}
+
 test("a change takes effect on the queue", async () => {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
@@ -59,23 +74,34 @@ test("a change takes effect on the queue", async () => {
   const index = new JobIndex(jobs, subspace, new JobEventLog(runtime.clock, subspace));
   const replicator = new Replicator({ runtime, kv, jobs, config, index } as never);
   const stopping = new AbortController();
+  const commits = nextCommits(kv);
   const updater = new QueueSettings(configuration, replicator).run(stopping.signal);
   const shares = async (group: string): Promise<number> =>
     (await kv.read((tx) => jobs.groups.standing(tx, REPLICATION_JOB_TYPE, group))).shares;
-  await expect.poll(() => shares("user:bob")).toBe(50);
+  const once = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
+    askUntil(String(expected), {
+      ask,
+      passes: (answer) => answer === expected,
+      changed: () => {
+        const committed = commits();
+        return () => committed;
+      },
+    });
+  const onceShares = (count: number) => once(() => shares("user:bob"), count);
+  await onceShares(50);
   configuration.set("replicator.shares", "bob", "70");
   configuration.set("replicator", "usage_coeff", "0.9");
-  await expect.poll(() => shares("user:bob")).toBe(70);
+  await onceShares(70);
   const fairShare = await kv.read((tx) => jobs.groups.fairShare(tx, REPLICATION_JOB_TYPE));
   expect(fairShare).toMatchObject({ usageCoefficient: 0.9, generation: 1 });
   const timeoutSec = (): Promise<number | undefined> =>
     kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE));
   expect(await timeoutSec()).toBe(61);
   configuration.set("replicator", "activity_timeout_sec", "30");
-  await expect.poll(timeoutSec).toBe(30);
+  await once(timeoutSec, 30);
   configuration.delete("replicator.shares", "bob");
   // What the file says counts again.
-  await expect.poll(() => shares("user:bob")).toBe(50);
+  await onceShares(50);
   stopping.abort();
   await updater;
   await kv.close();

@@ -1,6 +1,7 @@
 /** What a process announces on its standard error, for tests that wait for it. */
 import type { Readable } from "node:stream";
 import type { EventName, Events } from "../../src/base/index.ts";
+import { patience } from "./patience.ts";
 
 /** An event as the log shows it: its name, and its members beside that. */
 type Announced = { readonly event: EventName } & Readonly<Record<string, unknown>>;
@@ -48,7 +49,7 @@ export class AnnouncedEvents {
     name: Name,
     passes: (event: Events[Name]) => boolean = () => true,
   ): Promise<Events[Name]> {
-    for (let seen = 0; ; await this.#more()) {
+    for (let seen = 0; ; await this.#more(`the event ${name} of a process`)) {
       for (; seen < this.#events.length; seen++) {
         const event = this.#events[seen] as Announced;
         if (event.event !== name) continue;
@@ -60,15 +61,16 @@ export class AnnouncedEvents {
 
   /** Resolves when `count` is greater than that. Rejects when the process ends before. */
   async next(count: number): Promise<void> {
-    while (this.count <= count) await this.#more();
+    while (this.count <= count) await this.#more(`event ${count + 1} of a process`);
   }
 
-  async #more(): Promise<void> {
+  async #more(what: string): Promise<void> {
     if (this.#isOver) throw new Error(`The process has ended: ${this.#text}`);
-    await new Promise<void>((resolve) => this.#wake.push(resolve));
+    await patience.until(what, new Promise<void>((resolve) => this.#wake.push(resolve)));
   }
 
   #take(line: string): void {
+    patience.heard();
     const event = announced(line);
     if (event === undefined || event.event === OWN_EVENT) return;
     this.#events.push(event);

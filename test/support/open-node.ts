@@ -12,6 +12,7 @@ import {
 } from "../../src/kv/index.ts";
 import type { ReplicatorConfig } from "../../src/replicator/index.ts";
 import { composeNode } from "./compose-node.ts";
+import { patience } from "./patience.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
 
@@ -37,6 +38,7 @@ export async function openNode({
   const listeners = new Set<() => void>();
   const system = createSystemRuntime({
     event: (name, fields) => {
+      patience.heard();
       events.push({ name, fields });
       for (const listener of listeners) listener();
     },
@@ -104,13 +106,14 @@ export async function openNode({
       for (;;) {
         const found = events.find((event) => event.name === name && passes(event.fields));
         if (found !== undefined) return found.fields;
-        await new Promise<void>((resolve) => {
+        const next = new Promise<void>((resolve) => {
           const listener = (): void => {
             listeners.delete(listener);
             resolve();
           };
           listeners.add(listener);
         });
+        await patience.until(`the event ${name}`, next);
       }
     },
     async createDatabase(name: string): Promise<void> {
@@ -158,7 +161,7 @@ export async function openNode({
           return { isThere: opened !== undefined, changed };
         });
         if (isThere && passes(Object.keys(await this.content(database)))) return changed.cancel();
-        await changed.fired();
+        await patience.until(`documents of ${database} that pass`, changed.fired());
       }
     },
   };

@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { AnnouncedEvents } from "./announced-events.ts";
+import { askUntil } from "./patience.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
@@ -163,10 +164,13 @@ export async function onceAnswered<T>(
   ask: () => Promise<T>,
   passes: (answer: T) => boolean,
 ): Promise<T> {
-  for (;;) {
-    const counts = processes.map(({ events }) => events.count);
-    const answer = await ask();
-    if (passes(answer)) return answer;
-    await Promise.any(processes.map(({ events }, index) => events.next(counts[index] as number)));
-  }
+  return askUntil("an answer that passes", {
+    ask,
+    passes,
+    changed: () => {
+      const counts = processes.map(({ events }) => events.count);
+      return () =>
+        Promise.any(processes.map(({ events }, index) => events.next(counts[index] as number)));
+    },
+  });
 }

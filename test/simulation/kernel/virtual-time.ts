@@ -3,6 +3,10 @@
  * by the moment of waking; moments that are equal wake in the order of falling asleep.
  */
 import { setImmediate as turn } from "node:timers/promises";
+import { patience } from "../../support/patience.ts";
+
+/** Calls of `run` in one world. A test that makes more waits in a circle for what does not happen. */
+const RUNS_MAX = 200_000;
 
 /** No sleep is shorter, or one that is too short to move the clock could be slept again and again for ever. */
 const TICK_MS = 0.001;
@@ -18,6 +22,7 @@ export class VirtualTime {
   nowMs = 0;
   readonly #heap: Sleeper[] = [];
   #order = 0;
+  #runCount = 0;
 
   /** Calls `wake` after so much time; the function that is returned prevents it. */
   schedule(durationMs: number, wake: () => void): () => void {
@@ -49,6 +54,8 @@ export class VirtualTime {
 
   /** Lets time pass until it is `untilMs`, nobody sleeps any more, or `isOver`. Returns whether it was over. */
   async run(untilMs: number, isOver: () => boolean = () => false): Promise<boolean> {
+    patience.heard();
+    if (++this.#runCount > RUNS_MAX) throw new Error(`Time was run ${RUNS_MAX} times`);
     for (;;) {
       // All that can go on without time has then gone on.
       await turn();
