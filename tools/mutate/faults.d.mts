@@ -1,0 +1,11 @@
+export interface Fault {
+  readonly path: string;
+  readonly rule: string;
+  readonly line: number;
+  readonly text: string;
+  readonly replacement: string;
+}
+
+export function faultsOf(path: string, text: string): readonly Fault[];
+
+export function drawFaults(faults: readonly Fault[], count: number, seed: string): readonly Fault[];
