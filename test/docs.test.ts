@@ -44,12 +44,17 @@ test("every link of the documentation leads to a page and a heading that are the
 
 const PARTS = ["Status", "Context", "Decision", "Consequences"];
 
-test.each(readdirSync(DECISIONS))(
-  "decision %s has a status and the parts of all of them",
-  (name) => {
-    const text = readFileSync(join(DECISIONS, name), "utf8");
-    expect(text).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. [A-Z]`));
-    const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);
-    expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
-  },
-);
+const decisions = readdirSync(DECISIONS).filter((name) => name !== "README.md");
+
+test("the index of decisions lists each page once", () => {
+  const index = readFileSync(join(DECISIONS, "README.md"), "utf8");
+  const listed = [...index.matchAll(/\]\((\d{4}-[^)]+\.md)\)/g)].map(([, name]) => name);
+  expect(listed.toSorted()).toEqual(decisions.toSorted());
+});
+
+test.each(decisions)("decision %s has a status and the parts of all of them", (name) => {
+  const text = readFileSync(join(DECISIONS, name), "utf8");
+  expect(text).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. [A-Z]`));
+  const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);
+  expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
+});
