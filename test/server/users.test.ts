@@ -495,6 +495,25 @@ describe("sessions", () => {
   const form = { "Content-Type": "application/x-www-form-urlencoded" };
   const cookieOf = (cookie: string | null): string => cookie?.split(";")[0] ?? "";
 
+  test.each([
+    ["a form that is not UTF-8", form, [0x6e, 0x61, 0x6d, 0x65, 0x3d, 0xff], "not UTF-8"],
+    ["a form without a name", form, "password=pw", "username"],
+    ["JSON without a password", {}, { name: "x" }, "password"],
+    ["JSON with a name that is no text", {}, { name: 1, password: "pw" }, "username"],
+  ] as const)("are refused to %s, with the reason", async (_, headers, given, reason) => {
+    const body = Array.isArray(given) ? new Uint8Array(given) : given;
+    const response = await fetch(`${server.url}/_session`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...headers },
+      body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
+    });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: "bad_request",
+      reason: expect.stringContaining(reason),
+    });
+  });
+
   test("begin with a form or JSON, and end with the password", async () => {
     const rev = await signUp({ roles: ["a"] });
     const byForm = await ask("POST", "/_session", {

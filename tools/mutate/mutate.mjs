@@ -32,6 +32,8 @@ import { NAMED_FAULTS } from "./named-faults.mjs";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SURVEY = join(ROOT, "node_modules/.cache/mutate");
 const SOURCES = "sources.json";
+/** Read once: somebody may work on the tree meanwhile. */
+const COMPILER = compilerOptions();
 /** A faulty program may hang. Its tests get this multiple of their usual time, and time to start. */
 const PATIENCE = { factor: 6, ms: 60_000 };
 /** Part of the usual limit of a wait in tests. */
@@ -58,6 +60,7 @@ if (values.survey !== undefined || isSurveyNeeded) await survey(values.survey ==
 const { surveyed, sources } = values.named === undefined ? readSurvey() : {};
 const chosen = values.named === undefined ? drawnFaults() : namedFaults(values.named);
 const faults = chosen.filter(({ path }) => path.startsWith(values.in));
+const digests = new Map(faults.map(({ path }) => [path, digestOf(path)]));
 say(`${faults.length} faults`);
 
 const outcomes = [];
@@ -151,7 +154,7 @@ async function plant(tree, fault) {
 function filesFor({ path, line }) {
   const name = basename(path).replace(/\.tsx?$/, "");
   const isDashboard = path.startsWith("src/dashboard/");
-  const isChanged = !isDashboard && sources[path] !== digestOf(path);
+  const isChanged = !isDashboard && sources[path] !== digests.get(path);
   const ran = surveyed.filter(({ file, ran }) => {
     if (isDashboard) return file.startsWith("test/dashboard/");
     return isChanged ? ran[path] !== undefined : ran[path]?.includes(line);
@@ -247,13 +250,16 @@ function checkBuild(tree, path, text) {
   throw new Error(`${path} is not what the build makes of it`);
 }
 
-/** What `tsc` makes of a source text. */
-function moduleOf(path, text) {
+function compilerOptions() {
   const { config } = ts.readConfigFile(join(ROOT, "tsconfig.base.json"), ts.sys.readFile);
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, ROOT);
   const esm = { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler };
-  const compilerOptions = { ...options, ...esm, composite: false };
-  return ts.transpileModule(text, { fileName: path, compilerOptions }).outputText;
+  return { ...options, ...esm, composite: false };
+}
+
+/** What `tsc` makes of a source text. */
+function moduleOf(path, text) {
+  return ts.transpileModule(text, { fileName: path, compilerOptions: COMPILER }).outputText;
 }
 
 function builtPath(path) {
