@@ -1,6 +1,7 @@
 /** docs/spec/seeds.md says where each requirement is met, and which test fails without it: what it names is there. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import ts from "typescript";
 import { expect, test } from "vitest";
 
 const PAGE = new URL("../docs/spec/seeds.md", import.meta.url);
@@ -10,18 +11,82 @@ function pathOf(path: string, base: URL): string {
   return fileURLToPath(new URL(path, base));
 }
 
+/** Titles of the tests of a file: the first argument of `test(…)`, `test.each(…)(…)` and their like. */
+function titlesOf(path: string): readonly string[] {
+  const known = titlesByPath.get(path);
+  if (known !== undefined) return known;
+  const titles: string[] = [];
+  if (existsSync(path)) {
+    const source = ts.createSourceFile(path, readFileSync(path, "utf8"), ts.ScriptTarget.Latest);
+    const visit = (node: ts.Node): void => {
+      if (ts.isCallExpression(node) && isTest(node.expression)) {
+        const title = textOf(node.arguments[0]);
+        if (title !== undefined) titles.push(title, ...ofRows(title, node.expression, source));
+      }
+      ts.forEachChild(node, visit);
+    };
+    visit(source);
+  }
+  titlesByPath.set(path, titles);
+  return titles;
+}
+
+/** A text, and of a template what stands around its values. */
+function textOf(node: ts.Node | undefined): string | undefined {
+  if (node === undefined) return undefined;
+  if (ts.isStringLiteralLike(node)) return node.text;
+  if (!ts.isTemplateExpression(node)) return undefined;
+  return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("…");
+}
+
+/** Titles that a table of `test.each` makes of `%s`, by the text that each of its rows begins with. */
+function ofRows(title: string, callee: ts.Expression, source: ts.SourceFile): readonly string[] {
+  if (!title.includes("%s") || !ts.isCallExpression(callee)) return [];
+  const [given] = callee.arguments;
+  const table = given !== undefined && ts.isIdentifier(given) ? constantOf(given.text, source) : given;
+  const rows = table === undefined ? [] : unwrapped(table);
+  return rows.flatMap((row) => {
+    const text = textOf(ts.isArrayLiteralExpression(row) ? row.elements[0] : row);
+    return text === undefined ? [] : [title.replace("%s", () => text)];
+  });
+}
+
+function unwrapped(table: ts.Expression): readonly ts.Expression[] {
+  if (ts.isAsExpression(table)) return unwrapped(table.expression);
+  return ts.isArrayLiteralExpression(table) ? table.elements : [];
+}
+
+/** The value of a constant of the file. */
+function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefined {
+  const declared = source.statements
+    .filter((statement) => ts.isVariableStatement(statement))
+    .flatMap(({ declarationList }) => declarationList.declarations)
+    .find((it) => ts.isIdentifier(it.name) && it.name.text === name);
+  return declared?.initializer;
+}
+
+const titlesByPath = new Map<string, readonly string[]>();
+
+/** Whether what is called is `test`, a member of it, or what such a member has returned; but no skipped test. */
+function isTest(callee: ts.Expression): boolean {
+  if (ts.isIdentifier(callee)) return callee.text === "test";
+  if (ts.isCallExpression(callee)) return isTest(callee.expression);
+  if (!ts.isPropertyAccessExpression(callee)) return false;
+  return !["skip", "todo"].includes(callee.name.text) && isTest(callee.expression);
+}
+
 /** What a row says of our tests that is not so: titles are those of the file before them. */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];
-  let text = "";
+  let titles: readonly string[] = [];
   for (const [, file, title] of cell.matchAll(/`([^`]+)`|\*([^*]+)\*/g)) {
     if (title !== undefined) {
-      if (!text.includes(title)) found.push(`not found: ${title}`);
+      if (!titles.some((it) => it.includes(title))) found.push(`not found: ${title}`);
       continue;
     }
     const path = pathOf(`${file?.startsWith("src/") ? "" : "test/"}${file}`, ROOT);
-    text = existsSync(path) ? readFileSync(path, "utf8") : "";
-    if (text === "") found.push(`missing: ${file}`);
+    titles = titlesOf(path);
+    if (titles.length === 0) found.push(`missing: ${file}`);
   }
   return found;
 }
@@ -66,6 +131,11 @@ test.each([
   [
     `| A. | S | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *that the page names* | holds |`,
     "not found: that the page names",
+  ],
+  [
+    // The text is in that file, and no test has it as its title.
+    `| A. | S | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* | holds |`,
+    "not found: fileURLToPath",
   ],
   [`| A. | S | \`src/base/page.ts\` | ${HERE} | partly |`, "no verdict: A."],
   [`| A. | S | \`src/base/page.ts\` | ${HERE} | differs |`, "no verdict: A."],
