@@ -82,3 +82,17 @@ test("a 429 holds back the requests of that endpoint and method, and of no other
   for (let count = 0; count < 4; count++) await ask(here, "GET");
   expect(slept).toEqual([24, 29, 20]);
 });
+
+test("an endpoint that answers without a 429 for long enough is not kept, nor are old estimates of many", () => {
+  const limits = new RateLimits();
+  limits.observe("GET http://a/db/", 429, 0);
+  expect(limits.list()).toEqual([{ endpointUrl: "http://a/db/", intervalMs: 24 }]);
+  limits.observe("GET http://a/db/", 200, 100);
+  limits.observe("GET http://a/db/", 200, 200);
+  limits.observe("GET http://b/db/", 200, 200);
+  expect(limits.list()).toEqual([]);
+  for (let number = 0; number <= 1000; number++) limits.observe(`GET http://${number}/`, 429, 1000);
+  expect(limits.list()).toHaveLength(1001);
+  limits.observe("GET http://c/db/", 429, 27_000);
+  expect(limits.list()).toEqual([{ endpointUrl: "http://c/db/", intervalMs: 24 }]);
+});

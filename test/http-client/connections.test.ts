@@ -12,6 +12,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { openUndiciFetch } from "../../src/host/index.ts";
 import { type Connection, readText } from "../../src/http-client/index.ts";
 import { closedPort } from "../support/closed-port.ts";
+import { deferred } from "../support/deferred.ts";
 
 const file = (name: string): string =>
   fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
@@ -286,6 +287,36 @@ test("requests go through a SOCKS5 proxy, plain and over TLS", async () => {
   expect(await get(`https://localhost:${tlsPort}/x`, { proxyUrl, tls })).toBe("nobody");
   expect(proxy.lines).toEqual([`127.0.0.1:${plainPort}`, `localhost:${tlsPort}`]);
 });
+
+test.each(["before its answer", "within its answer"])(
+  "the connection of a request that is given up %s is closed",
+  async (when) => {
+    const answered = when === "within its answer";
+    const asked = deferred<Socket>();
+    const server = createServer((incoming, response) => {
+      if (answered) response.write("begun");
+      asked.resolve(incoming.socket);
+    });
+    const url = `http://127.0.0.1:${await listen(server)}/`;
+    const undici = openUndiciFetch();
+    closing.push(() => undici.close());
+    const owner = new AbortController();
+    const request = {
+      method: "GET",
+      url,
+      inactivityTimeoutMs: 60_000,
+      signal: owner.signal,
+    } as const;
+    const reading = undici.fetch(request).then(readText);
+    reading.catch(() => {});
+    const socket = await asked.promise;
+    socket.on("error", () => {});
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    owner.abort(new Error("The run has ended"));
+    await closed;
+    await expect(reading).rejects.toThrow("The run has ended");
+  },
+);
 
 test("an unused connection is kept for others, and closed after its time", async () => {
   const server = createServer((_, response) => response.end("ok"));

@@ -88,6 +88,17 @@ test("one job of another group does not wait behind ten thousand", async () => {
   expect(await accept()).toMatchObject({ id: "small" });
 });
 
+test("jobs run in the order of their groups' standing, and within a group of how long they wait", async () => {
+  await add("young-of-busy", "busy", 5);
+  await add("old-of-busy", "busy", 1);
+  await add("young-of-idle", "idle", 7);
+  await add("old-of-idle", "idle", 3);
+  await charge(["busy", 10_000]);
+  const ids: (string | undefined)[] = [];
+  for (let count = 0; count < 4; count++) ids.push((await accept())?.id);
+  expect(ids).toEqual(["old-of-idle", "young-of-idle", "old-of-busy", "young-of-busy"]);
+});
+
 test("groups of equal shares take turns", async () => {
   for (let number = 0; number < 9; number++) await add(`j${number}`, `g${number % 3}`);
   const groups = await order();

@@ -139,3 +139,19 @@ test("a job that has ended stays so when its node stops before it could try its 
     data: { result: {} },
   });
 });
+
+test("a job that copies nothing for long keeps its lock", async () => {
+  const node = openVirtualNode({ config: { activityTimeoutSec: 8, parkAfterSec: 0 } });
+  const { world, replicator } = node;
+  await node.start();
+  await node.createDatabase("a");
+  const body = { source: "a", target: "b", create_target: true, continuous: true };
+  const id = await world.until(
+    replicator.start(parseReplication(body), { userName: "joe", isAdmin: true }),
+  );
+  await world.time.run(400_000);
+  expect((await world.until(replicator.find(id)))?.state).toBe("running");
+  expect(node.names.filter((name) => name === "replication.started")).toHaveLength(1);
+  expect(node.names).not.toContain("jobs.expired");
+  await node.stop();
+});

@@ -407,6 +407,26 @@ test("deleting the document stops its job", async () => {
   expect(left).toEqual([]);
 });
 
+test("editing the document ends the run, and its job does what the document says from then on", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 5);
+  await node.createDatabase("_replicator");
+  const body = (target: string): string =>
+    JSON.stringify({ source: "a", target, create_target: true, continuous: true });
+  await node.put("_replicator", "follow", body("b"));
+  const { jobId } = await node.event("replication.started");
+  await node.put("_replicator", "follow", body("c"));
+  await node.event("replication.halted");
+  const startCount = () => node.events.filter(({ name }) => name === "replication.started").length;
+  await node.event("replication.started", () => startCount() === 2);
+  const left = [];
+  for await (const entry of node.replicator.entries()) left.push(entry);
+  expect(left).toHaveLength(1);
+  const entry = await node.replicator.find(String(jobId));
+  expect(entry?.data.replication?.target).toMatchObject({ database: "c" });
+});
+
 test("two jobs never run the same replication", async () => {
   const node = await open();
   node.start();

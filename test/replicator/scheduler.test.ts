@@ -1,5 +1,6 @@
 /** Which jobs a node runs, and which give way. */
 import { afterEach, expect, test } from "vitest";
+import type { Fetch } from "../../src/http-client/index.ts";
 import {
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
@@ -112,4 +113,72 @@ test("a change of max_jobs takes effect in the next cycle", async () => {
   await node.event("replication.ended", () => node.events.filter(stopped).length === 2);
   config.jobsMax = 3;
   await node.event("replication.started", () => starts(node).length === 5);
+});
+
+test("max_churn bounds the jobs that give way in one cycle", async () => {
+  const stopped = async (churnMax: number): Promise<number> => {
+    const counts: number[] = [];
+    const node = openVirtualNode({
+      config: { intervalSec: 60, runSecMin: 60, parkAfterSec: 0, jobsMax: 4, churnMax },
+    });
+    const { world, replicator } = node;
+    world.listeners.push((name, fields) => {
+      if (name === "replication.rotated") counts.push(Number(fields.stopped));
+    });
+    await node.start();
+    await node.createDatabase("a");
+    for (let number = 0; number < 8; number++) {
+      const members = { source: "a", target: `x${number}`, create_target: true, continuous: true };
+      const request = parseReplication(members);
+      await world.until(replicator.start(request, { userName: "joe", isAdmin: true }));
+    }
+    await world.time.run(world.time.nowMs + 1_800_000);
+    await node.stop();
+    expect(counts.length).toBeGreaterThan(10);
+    return Math.max(...counts);
+  };
+  expect(await stopped(1)).toBe(1);
+  expect(await stopped(2)).toBe(2);
+  expect(await stopped(100)).toBe(4);
+});
+
+test("a one-shot job keeps its slot to its end, while a continuous one gives way", async () => {
+  const startedBeside = async (first: object): Promise<number> => {
+    const silent: Fetch = ({ signal }) =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const config = { intervalSec: 60, runSecMin: 60, jobsMax: 1, stallTimeoutSec: 100_000 };
+    const node = openVirtualNode({ fetch: silent, config });
+    const { world, replicator } = node;
+    const started = (): number => node.names.filter((it) => it === "replication.started").length;
+    await node.start();
+    await node.createDatabase("a");
+    const patient = { source: "http://source.test:5984/a", connection_timeout: 100_000_000 };
+    const user = { userName: "joe", isAdmin: true };
+    const request = parseReplication({ ...patient, target: "b", create_target: true, ...first });
+    await world.until(replicator.start(request, user));
+    await world.time.run(world.time.nowMs + 10_000);
+    const waiting = { source: "a", target: "c", create_target: true, continuous: true };
+    await world.until(replicator.start(parseReplication(waiting), user));
+    await world.time.run(world.time.nowMs + 3_600_000, () => started() > 1);
+    await node.stop();
+    return started();
+  };
+  expect(await startedBeside({ continuous: true })).toBeGreaterThan(1);
+  expect(await startedBeside({})).toBeLessThanOrEqual(1);
+});
+
+test("jobs of documents share the slots by their database, and not each with all others", async () => {
+  const node = await open({ config: BUSY });
+  await node.createDatabase("a");
+  for (const database of ["_replicator", "team/_replicator"]) {
+    await node.createDatabase(database);
+    const body = JSON.stringify({ source: "a", target: "b", continuous: true });
+    await node.put(database, "d", body);
+  }
+  await start(node, "c", "joe");
+  const groups = ["_replicator", "team/_replicator", "user:joe", "user:"];
+  const counts = await node.kv.read((tx) =>
+    Promise.all(groups.map((group) => node.jobs.counts.read(tx, "replication", group))),
+  );
+  expect(counts.map(({ pending }) => pending)).toEqual([1, 1, 1, 0]);
 });
