@@ -25,15 +25,12 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import ts from "typescript";
 import { drawFaults, faultsOf } from "./faults.mjs";
 import { NAMED_FAULTS } from "./named-faults.mjs";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SURVEY = join(ROOT, "node_modules/.cache/mutate");
 const SOURCES = "sources.json";
-/** Read once: somebody may work on the tree meanwhile. */
-const COMPILER = compilerOptions();
 /** A faulty program may hang. Its tests get this multiple of their usual time, and time to start. */
 const PATIENCE = { factor: 6, ms: 60_000 };
 /** Part of the usual limit of a wait in tests. */
@@ -54,7 +51,6 @@ const { values } = parseArgs({
 });
 const say = (text) => process.stdout.write(`${text}\n`);
 
-build(ROOT);
 const isSurveyNeeded = values.named === undefined && !existsSync(SURVEY);
 if (values.survey !== undefined || isSurveyNeeded) await survey(values.survey === "more");
 const { surveyed, sources } = values.named === undefined ? readSurvey() : {};
@@ -136,17 +132,16 @@ async function plant(tree, fault) {
   if (files.length === 0) return { fileCount: 0 };
   const source = join(tree, fault.path);
   const before = readFileSync(source, "utf8");
-  checkBuild(tree, fault.path, before);
   const planted = before.slice(0, fault.from) + fault.replacement + before.slice(fault.to);
   try {
     writeFileSync(source, planted);
-    compile(tree, fault.path, planted);
+    build(tree, fault.path);
     return { fileCount: files.length, noticedBy: await noticing(tree, files) };
   } catch (error) {
     return { fileCount: files.length, noticedBy: `compiler: ${error.message.split("\n")[0]}` };
   } finally {
     writeFileSync(source, before);
-    compile(tree, fault.path, before);
+    build(tree, fault.path);
   }
 }
 
@@ -227,49 +222,21 @@ function copyTree() {
   const tree = mkdtempSync(join(tmpdir(), "tandem-mutate-"));
   const listed = ["ls-files", "--cached", "--others", "--exclude-standard"];
   const { stdout } = spawnSync("git", listed, { cwd: ROOT, encoding: "utf8", maxBuffer: 1e8 });
-  for (const path of [...stdout.split("\n").filter(Boolean), "dist"]) {
+  for (const path of stdout.split("\n").filter(Boolean)) {
     if (!existsSync(join(ROOT, path))) continue;
     mkdirSync(dirname(join(tree, path)), { recursive: true });
     cpSync(join(ROOT, path), join(tree, path), { recursive: true });
   }
   symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
+  build(tree);
   return tree;
 }
 
-/** Compiles what a changed source becomes: its module and the program, or the dashboard. Throws if it is not valid. */
-function compile(tree, path, text) {
-  if (path.startsWith("src/dashboard/")) return run(tree, ["tools/dashboard.mjs"]);
-  writeFileSync(join(tree, builtPath(path)), moduleOf(path, text));
-  run(tree, ["tools/bundle.mjs"]);
-}
-
-/** Throws unless a module that this program compiles is what the build made: otherwise its tests would fail without a fault. */
-function checkBuild(tree, path, text) {
-  if (path.startsWith("src/dashboard/")) return;
-  if (moduleOf(path, text) === readFileSync(join(tree, builtPath(path)), "utf8")) return;
-  throw new Error(`${path} is not what the build makes of it`);
-}
-
-function compilerOptions() {
-  const { config } = ts.readConfigFile(join(ROOT, "tsconfig.base.json"), ts.sys.readFile);
-  const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, ROOT);
-  const esm = { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler };
-  return { ...options, ...esm, composite: false };
-}
-
-/** What `tsc` makes of a source text. */
-function moduleOf(path, text) {
-  return ts.transpileModule(text, { fileName: path, compilerOptions: COMPILER }).outputText;
-}
-
-function builtPath(path) {
-  return path.replace(/^src\//, "dist/").replace(/\.ts$/, ".js");
-}
-
-function build(tree) {
-  for (const step of [["node_modules/typescript/bin/tsc", "-b"], ["tools/bundle.mjs"]])
-    run(tree, step);
-  run(tree, ["tools/dashboard.mjs"]);
+/** Builds what has changed in a tree; of one source, only what it becomes. Throws if it is not valid. */
+function build(tree, path) {
+  const isDashboard = path?.startsWith("src/dashboard/");
+  if (!isDashboard) for (const tool of ["transpile", "bundle"]) run(tree, [`tools/${tool}.mjs`]);
+  if (path === undefined || isDashboard) run(tree, ["tools/dashboard.mjs"]);
 }
 
 function run(tree, step) {
