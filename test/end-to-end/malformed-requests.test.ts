@@ -45,6 +45,13 @@ const put = (body: string | Buffer): Buffer => {
   return Buffer.concat([Buffer.from(lines.join("\r\n")), bytes]);
 };
 
+/** Headers of one value, which a proxy and this server might read differently when they occur twice. */
+const SINGLE_HEADERS = [
+  ...["Authorization", "Content-Type", "Content-Encoding", "Destination", "Origin", "Referer"],
+  ...["Sec-Fetch-Site", "X-Http-Method-Override", "X-Forwarded-Host", "X-Forwarded-Proto"],
+  ...["X-Auth-CouchDB-UserName", "X-Auth-CouchDB-Roles", "X-Auth-CouchDB-Token", "Remote-User"],
+];
+
 test.each<[string, string | Buffer, number]>([
   ["headers without end", get("/", `X: ${"x".repeat(70_000)}`), 431],
   [
@@ -59,6 +66,23 @@ test.each<[string, string | Buffer, number]>([
   ["a header with a line break in its name", get("/", "a\nb: c"), 400],
   ["two lengths", get("/", "Content-Length: 1", "Content-Length: 2"), 400],
   ["a length and chunks", get("/", "Content-Length: 1", "Transfer-Encoding: chunked"), 400],
+  [
+    "a body in chunks, twice",
+    get("/", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip"),
+    400,
+  ],
+  ["two hosts", get("/", "Host: localhost"), 400],
+  ["two hosts in different cases", get("/", "hOsT: other"), 400],
+  ...SINGLE_HEADERS.map((name): [string, string, number] => [
+    `two headers ${name}`,
+    get("/", `${name}: a`, `${name.toUpperCase()}: b`),
+    400,
+  ]),
+  [
+    "two lists",
+    get("/", "Accept: a/b", "Accept: */*", "X-Forwarded-For: ::1", "X-Forwarded-For: ::2"),
+    200,
+  ],
   ["a length that is none", get("/", "Content-Length: x"), 400],
   ["a target with bytes that are not UTF-8", get("/films/%ff%fe"), 400],
   ["a target with half a character", get("/films/%c3"), 400],

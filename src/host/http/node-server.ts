@@ -207,8 +207,14 @@ async function answer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
+  const repeated = repeatedHeader(incoming.rawHeaders);
   const request = requestOf(incoming, { signal, isReserved });
-  const response = request === undefined ? NOT_UTF8 : await api(request);
+  const response =
+    repeated !== undefined
+      ? badRequest(`The header ${JSON.stringify(repeated)} occurs twice`)
+      : request === undefined
+        ? badRequest("The query is not UTF-8 encoded")
+        : await api(request);
   // A reserved place is for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
@@ -216,11 +222,35 @@ async function answer(
   if (signal.aborted) incoming.socket.end();
 }
 
-const NOT_UTF8: ApiResponse = {
-  status: 400,
-  headers: { "Content-Type": "application/json" },
-  body: '{"error":"bad_request","reason":"The query is not UTF-8 encoded"}\n',
-};
+function badRequest(reason: string): ApiResponse {
+  return {
+    status: 400,
+    headers: { "Content-Type": "application/json" },
+    body: `${JSON.stringify({ error: "bad_request", reason })}\n`,
+  };
+}
+
+/** Headers that are lists, that proxies append to, or that no answer depends on. */
+const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
+  ...["accept", "accept-charset", "accept-encoding", "accept-language", "cookie"],
+  ...["cache-control", "connection", "expect", "pragma", "te", "trailer", "upgrade"],
+  ...["if-match", "if-none-match", "forwarded", "via", "warning", "baggage", "tracestate"],
+  ...["x-forwarded-for", "x-forwarded-port", "x-real-ip"],
+]);
+
+/**
+ * Returns a header that occurs twice although it has one value. A proxy may read the first and this server the second, or both
+ * joined: `Host`, `Authorization`, `Content-Type`, and whatever header the configuration has a proxy name its user in.
+ */
+function repeatedHeader(rawHeaders: readonly string[]): string | undefined {
+  const names = new Set<string>();
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] as string).toLowerCase();
+    if (names.has(name) && !REPEATABLE_HEADERS.has(name)) return name;
+    names.add(name);
+  }
+  return undefined;
+}
 
 interface Arrival {
   readonly signal: AbortSignal;
