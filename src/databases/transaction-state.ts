@@ -41,6 +41,8 @@ export interface TransactionState {
   readonly written: Map<string, LoadedDocument>;
   /** The contents that written attachments refer to, by what their bytes are. */
   readonly contents: Map<string, string>;
+  /** Keys of leaves that were replaced and are not kept. */
+  droppedKeyCount: number;
   /** Of the counts of the update sequence (`change-counts.ts`). */
   share: Share | undefined;
 }
@@ -64,6 +66,7 @@ export function openState(tx: ReadTransaction, database: DatabaseRecord): Transa
     database,
     written: new Map(),
     contents: new Map(),
+    droppedKeyCount: 0,
     share: undefined,
   };
   ofTransaction.set(database.uuid, state);

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { countKeys, type KeyCounts } from "../../../test/support/kv/counting-engine.ts";
 import type { Random } from "../../base/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
-import { CONTEXT, openStore, replicated, seededRandom } from "../store.fixture.ts";
+import { AttachmentStore } from "../attachments/attachment-store.ts";
+import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
 test("edits that a document refuses are judged without reading it for each of them", async () => {
   // A batch begins a new share by chance, and then reads to sweep old ones. The highest draw does not.
@@ -45,3 +46,23 @@ test("an edit after one that was refused is judged by what the edits before it w
     "written",
   ]);
 });
+
+test("edits that replace thousands of keys together are refused together, and written one by one", async () => {
+  const store = await openStore();
+  const attachments = new AttachmentStore(store);
+  const database = await store.read(async (_, opened) => opened);
+  const content = await attachments.stage(database, poster(), {});
+  const named = Array.from({ length: 1_000 }, (_, n) => {
+    return { kind: "staged", name: `p${n}`, contentType: "image/png", content } as const;
+  });
+  const ids = ["a", "b", "c"];
+  const paths = ids.map((id) => replicated(id, ["1-a"]));
+  for (const edit of paths) await store.edit({ ...edit, attachments: named });
+  const next = ids.map((id) => interactive(id, "1-a"));
+  await expect(store.edit(...next)).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
+  for (const edit of next) expect(await store.edit(edit)).toMatchObject([{ kind: "written" }]);
+});
+
+async function* poster(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from("poster");
+}

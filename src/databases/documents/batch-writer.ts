@@ -3,7 +3,7 @@
  * by side.
  */
 import { mapAtOnce, type Runtime } from "../../base/index.ts";
-import type { Key, Transaction, Versionstamp } from "../../kv/index.ts";
+import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
 import type { Document, DocumentEdit, WriteOutcome } from "../document.ts";
@@ -20,6 +20,12 @@ import {
   type Writable,
 } from "./document-writer.ts";
 import type { LocalDocuments } from "./local-documents.ts";
+
+/**
+ * Most keys of replaced leaves that the edits of a batch clear, in a transaction that other writers wait for. A body of 8 MiB has
+ * more than eighty, and a batch of small documents with an attachment each fewer.
+ */
+const DROPPED_KEYS_MAX = 2_000;
 
 export interface BatchWriterParts {
   readonly runtime: Runtime;
@@ -67,13 +73,20 @@ export class BatchWriter {
     this.#hooks = hooks;
   }
 
-  /** An outcome for each edit, at its place. */
+  /**
+   * An outcome for each edit, at its place. Throws KV_TOO_LARGE when the edits together replace too much: the caller gives the
+   * transaction up and writes fewer. A single edit is never too much.
+   */
   async write(batch: Batch, edits: readonly DocumentEdit[]): Promise<WriteOutcome[]> {
     await this.#counts.begin(batch.tx, batch.state, edits.length);
     const outcomes: WriteOutcome[] = new Array(edits.length);
     const unchanged: UnchangedDocuments = new Map();
     for (const round of this.#rounds(edits)) {
       const written = await this.#writeRound(batch, round, unchanged);
+      const { droppedKeyCount } = batch.state;
+      if (edits.length > 1 && droppedKeyCount > DROPPED_KEYS_MAX) {
+        throw new KeyValueError("KV_TOO_LARGE", { droppedKeyCount, max: DROPPED_KEYS_MAX });
+      }
       for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
     }
     await announceBatch(batch, this.#hooks, outcomes.flatMap(writtenDocument));

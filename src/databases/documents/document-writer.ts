@@ -167,6 +167,8 @@ export class DocumentWriter {
       const old = { revision: leaf, leaf: leafState, attachments: left };
       if (this.#oldBodies.keep(tx, edit.id, old)) continue;
       this.#leaves.drop(tx, edit.id, leaf, leafState, { attachments: left, kept: attachments });
+      state.droppedKeyCount +=
+        leafState.bodyChunkCount + leafState.attachmentChunkCount + left.length;
     }
     this.#indexes.update(tx, state, { id: edit.id, loaded, before }, counting);
     return { kind: "written", id: edit.id, revision: formatRevision(revision) };
