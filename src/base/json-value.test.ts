@@ -72,6 +72,20 @@ describe("parseJson and printJson", () => {
   });
 });
 
+test("integers are equal only if their digits are", () => {
+  const digits = fc.bigInt({ min: -(10n ** 25n), max: 10n ** 25n });
+  fc.assert(
+    fc.property(digits, (integer) => {
+      // The same double, printed: 369553424691494912 becomes 369553424691494900.
+      const printed = shortestDigits(integer);
+      const [one, other] = [integer, printed].map((it) => numberValue(parseJson(String(it))));
+      expect(BigInt(one as number | bigint)).toBe(integer);
+      expect(one === other).toBe(integer === printed);
+    }),
+    { numRuns: 2_000, examples: [[369553424691494912n], [369553424691494900n], [2n ** 53n]] },
+  );
+});
+
 test("numbers have exact values, and integers have no fraction and no exponent", () => {
   const exactValue = (text: string) => numberValue(parseJson(text));
   expect(exactValue("1.0")).toBe(1);
@@ -92,3 +106,10 @@ test("a number that JSON.stringify would change is not printed by it", () => {
   expect(hasJsonNumber(parseJson('{"n":[1]}'))).toBe(false);
   expect(() => JSON.stringify(value)).toThrow("printJson");
 });
+
+/** The integer that JavaScript prints for the nearest double. */
+function shortestDigits(integer: bigint): bigint {
+  const [digits = "", exponent = "0"] = Number(integer).toExponential().replace(".", "").split("e");
+  const length = Number(exponent) + (digits.startsWith("-") ? 2 : 1);
+  return BigInt(digits.padEnd(length, "0"));
+}

@@ -119,7 +119,10 @@ function scalarOf(token: string): unknown {
   if (token === "null") return null;
   if (token === "true" || token === "false") return token === "true";
   const number = Number(token);
-  return String(number) === token ? number : new JsonNumber(token);
+  const isPrinted = String(number) === token;
+  // A double from 2^53 on is printed with the fewest digits that identify it, which are those of another integer.
+  const isExact = !Number.isInteger(number) || Number.isSafeInteger(number);
+  return isPrinted && isExact ? number : new JsonNumber(token);
 }
 
 function closed({ items, names }: OpenValue): unknown {
