@@ -22,7 +22,7 @@ import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
 import { Admission, needsPlace } from "./http/admission.ts";
 import { BodyBudget } from "./http/body-budget.ts";
-import type { BodyRules, Call } from "./http/call.ts";
+import type { BodyRules } from "./http/call.ts";
 import { withChallenge } from "./http/challenge.ts";
 import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
@@ -31,11 +31,12 @@ import type { Api, ApiRequest, ApiResponse, User } from "./http/exchange.ts";
 import { notImplementedRoutes, unknownPath } from "./http/not-implemented.ts";
 import { BODY_BYTES_MAX } from "./http/request-body.ts";
 import type { Headers } from "./http/responses.ts";
+import type { RouteFacts } from "./http/route-facts.ts";
 import { type Match, type Route, Router, splitPath } from "./http/router.ts";
 import { allDocumentsRoutes } from "./queries/all-documents.ts";
 import { findRoutes } from "./queries/find.ts";
 import { indexRoutes } from "./queries/indexes.ts";
-import { type AnswerMember, batchRoutes } from "./server/batch.ts";
+import { type BatchMembers, batchRoutes } from "./server/batch.ts";
 import { dashboardRoutes } from "./server/dashboard.ts";
 import { serverInfoRoutes } from "./server/server-info.ts";
 import { utilityRoutes } from "./server/utilities.ts";
@@ -44,9 +45,16 @@ export function createApi(parts: ApiParts): Api {
   const runtime: Runtime = { ...parts.runtime, random: parts.runtime.random.fork("api") };
   const own: ApiParts = { ...parts, runtime };
   const admission = new Admission(own.settings);
-  const answerMember: AnswerMember = (request, user, requestId) =>
-    traced(runtime, request, () => answer(dispatching, request, requestId, user));
-  const router = new Router(apiRoutes(own, answerMember));
+  const members: BatchMembers = {
+    answer: (request, user, requestId) =>
+      traced(runtime, request, () => answer(dispatching, request, requestId, user)),
+    isBatched: (method, segments) => {
+      const match = router.match(method, segments);
+      return match.kind === "found" && match.route.facts.isBatched && method !== "HEAD";
+    },
+    batched: () => router.batched,
+  };
+  const router = new Router(apiRoutes(own, members));
   const bodyBudget = new BodyBudget(runtime.clock, own.settings);
   const reservedPlaces = new ReservedPlaces();
   const dispatching = { router, admission, bodyBudget, reservedPlaces, parts: own };
@@ -76,11 +84,8 @@ export function createApi(parts: ApiParts): Api {
   };
 }
 
-/**
- * All resources; of two with the same path and method, the later one counts. `answerMember` answers the requests that came together as
- * one.
- */
-export function apiRoutes(parts: ApiParts, answerMember: AnswerMember): readonly Route[] {
+/** All resources; of two with the same path and method, the later one counts. */
+export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Route[] {
   return [
     ...notImplementedRoutes(),
     ...serverInfoRoutes(parts),
@@ -99,7 +104,7 @@ export function apiRoutes(parts: ApiParts, answerMember: AnswerMember): readonly
     ...findRoutes(parts),
     ...indexRoutes(parts),
     ...databaseUpdatesRoutes(parts),
-    ...batchRoutes(parts, answerMember),
+    ...batchRoutes(parts, members),
     ...utilityRoutes(parts.utilities),
     ...dashboardRoutes(parts.dashboard),
     ...parts.routes,
@@ -134,10 +139,14 @@ async function answer(
   requestId: string,
   sender?: User,
 ): Promise<ApiResponse> {
-  const { admission, parts } = dispatching;
+  const { router, admission, parts } = dispatching;
   try {
-    const work = (): Promise<ApiResponse> => dispatch(dispatching, request, requestId, sender);
-    const isCounted = request.isReserved !== true && needsPlace(request);
+    const segments = splitPath(request.path, parts.settings);
+    const match = router.match(request.method, segments);
+    const work = (): Promise<ApiResponse> =>
+      dispatch(dispatching, { request, requestId, sender, segments, match });
+    const rule = factsOf(match)?.admission ?? "counted";
+    const isCounted = request.isReserved !== true && needsPlace(rule, request.query);
     const response = isCounted ? await admission.answer(request.signal, work) : await work();
     return request.method === "HEAD" ? await withoutBody(response) : response;
   } catch (error) {
@@ -148,31 +157,36 @@ async function answer(
   }
 }
 
-async function dispatch(
-  dispatching: Dispatching,
-  request: ApiRequest,
-  requestId: string,
-  sender: User | undefined,
-): Promise<ApiResponse> {
+/** A request with its route. */
+interface Routed {
+  readonly request: ApiRequest;
+  readonly requestId: string;
+  /** Who sends it, if already known. */
+  readonly sender: User | undefined;
+  readonly segments: readonly string[];
+  readonly match: Match;
+}
+
+async function dispatch(dispatching: Dispatching, routed: Routed): Promise<ApiResponse> {
   const { reservedPlaces, parts } = dispatching;
-  const segments = splitPath(request.path, parts.settings);
+  const { request, sender } = routed;
   refuseForeignPages(parts.cors, request);
-  // Authorize before routing, so that an unauthorized caller cannot probe for paths.
   const user = sender ?? (await parts.authenticate(request));
-  const work = () => handle(dispatching, { request, requestId, user }, segments);
+  const work = () => handle(dispatching, routed, user);
   return request.isReserved === true ? reservedPlaces.answer(request, user, work) : work();
 }
 
 async function handle(
-  { router, bodyBudget, parts }: Dispatching,
-  { request, requestId, user }: Pick<Call, "request" | "requestId" | "user">,
-  segments: readonly string[],
+  { bodyBudget, parts }: Dispatching,
+  { request, requestId, segments, match }: Routed,
+  user: User,
 ): Promise<ApiResponse> {
-  const match = router.match(request.method, segments);
-  if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
+  // Before the answer depends on the route, so that an unauthorized caller cannot probe for paths.
+  const access = factsOf(match)?.access;
+  await authorize(parts, { method: request.method, segments, access }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw unknownPath(request.method, segments);
-  if (!match.route.acceptsForms) refuseForms(request);
+  if (match.route.facts.acceptsForms !== true) refuseForms(request);
   const allowance = bodyBudget.open();
   const bodies = { ...bodyRules(parts, request), allowance };
   const turns = new Turns(parts.runtime.clock);
@@ -229,8 +243,15 @@ function requestIdOf({ headers }: ApiRequest): string | undefined {
   return id !== undefined && /^[\w-]{1,36}$/.test(id) ? id : undefined;
 }
 
-function isPublic(match: Match): boolean {
-  return match.kind === "found" && match.route.access === "public";
+function factsOf(match: Match): RouteFacts | undefined {
+  switch (match.kind) {
+    case "found":
+      return match.route.facts;
+    case "wrong-method":
+      return match.facts;
+    case "unknown":
+      return undefined;
+  }
 }
 
 /** Content types and foreign revisions are free texts: what no header can hold is escaped. */

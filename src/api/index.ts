@@ -37,7 +37,8 @@ export {
 } from "./http/query.ts";
 export { readJsonBody, readJsonMembers, requireJsonType } from "./http/request-body.ts";
 export { inPieces, json, jsonText, streamedJson } from "./http/responses.ts";
-export type { Access, Route } from "./http/router.ts";
+export { MEMBER, PUBLIC, type RouteFacts } from "./http/route-facts.ts";
+export type { Route } from "./http/router.ts";
 export { defineRoute } from "./http/router.ts";
 export type { StaticFile, StaticFiles } from "./http/static-files.ts";
 export type { BudgetRoutesParts } from "./replication/budgets.ts";

@@ -53,11 +53,6 @@ describe("somebody unknown", () => {
     { ask: "GET /_node/_local/_config", ...SERVER },
     { ask: "GET /_tandem/workers", ...SERVER },
     { ask: "GET /_xyz", ...SERVER },
-    {
-      ask: "POST /_replicate",
-      body: {},
-      ...refusal(401, "unauthorized", "You are not an authenticated user"),
-    },
     { ask: "PUT /new", ...SERVER },
     { ask: "DELETE /films", ...SERVER },
     { ask: "GET /films", ...UNKNOWN },

@@ -2,7 +2,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
-import { defineRoute, sessionRoutes, type User } from "../../src/api/index.ts";
+import { defineRoute, MEMBER, sessionRoutes, type User } from "../../src/api/index.ts";
 import { type Deferred, deferred } from "../support/deferred.ts";
 import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
@@ -11,7 +11,7 @@ const refused = { error: "service_unavailable", reason: "Too many requests are u
 /** An API with a resource `/films/_held/N`, whose answers come when the test lets them. */
 async function openHeld(limits: { requestsMax: number; waitingRequestsMax: number }) {
   const answers: Deferred<void>[] = [];
-  const held = defineRoute("GET", "/{database}/_held/{number}", async () => {
+  const held = defineRoute("GET", "/{database}/_held/{number}", MEMBER, async () => {
     const answer = deferred<void>();
     answers.push(answer);
     await answer.promise;

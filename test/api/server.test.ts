@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { defineRoute, json } from "../../src/api/index.ts";
+import { defineRoute, json, MEMBER, PUBLIC } from "../../src/api/index.ts";
 import { OperationalError } from "../../src/base/index.ts";
 import { ProtocolError } from "../../src/protocol/index.ts";
 import { openApi, openFilms, SETTINGS } from "./api.fixture.ts";
@@ -353,7 +353,7 @@ describe("a 401 says how to log in", () => {
 
 describe("errors", () => {
   test("an unexpected one is announced, and tells the client nothing of itself", async () => {
-    const broken = defineRoute("GET", "/_broken", async () => {
+    const broken = defineRoute("GET", "/_broken", PUBLIC, async () => {
       throw new TypeError("secret");
     });
     const { ask, events } = await openApi({ parts: { routes: [broken] } });
@@ -366,7 +366,7 @@ describe("errors", () => {
   });
 
   test("the store's own troubles ask the client to come again", async () => {
-    const busy = defineRoute("GET", "/_busy", async () => {
+    const busy = defineRoute("GET", "/_busy", PUBLIC, async () => {
       throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
     });
     const { ask } = await openApi({ parts: { routes: [busy] } });
@@ -377,7 +377,9 @@ describe("errors", () => {
   });
 
   test("a route of another module takes the place of ours", async () => {
-    const find = defineRoute("POST", "/{database}/_find", async () => json(200, { mine: true }));
+    const find = defineRoute("POST", "/{database}/_find", MEMBER, async () =>
+      json(200, { mine: true }),
+    );
     const { ask } = await openApi({ parts: { routes: [find] } });
     expect((await ask("POST /films/_find")).json).toEqual({ mine: true });
     expect((await ask("GET /films/_find")).status).toBe(405);

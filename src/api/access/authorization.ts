@@ -4,6 +4,7 @@ import { ProtocolError } from "../../protocol/index.ts";
 import type { ApiSettings, DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { User } from "../http/exchange.ts";
+import type { Access } from "../http/route-facts.ts";
 import { isDatabaseSegment } from "../http/router.ts";
 import { openSecurity, securitySubject } from "./database-access.ts";
 
@@ -16,10 +17,8 @@ export const READER_ROLE = "_tandem_reader";
 /** What a user has to be to come in. */
 type Demand =
   | "anybody"
-  /** With a name, and no read-only operator. */
   | "replicating-user"
   | "metrics-reader"
-  /** For a request that only reads; whatever changes something is for server admins. */
   | "operations-reader"
   | "server-admin"
   | "database-member"
@@ -37,18 +36,24 @@ export function readsOperations({ isAdmin, roles }: User): boolean {
   return isAdmin || roles.includes(READER_ROLE);
 }
 
-/** Throws a ProtocolError, unless the user may come in. `segments` is the decoded path. */
+export interface AccessRequest {
+  readonly method: string;
+  /** The decoded path. */
+  readonly segments: readonly string[];
+  /** Of the route; `undefined` for a path that has none. */
+  readonly access: Access | undefined;
+}
+
+/** Throws a ProtocolError unless the user may call the route. */
 export async function authorize(
   parts: Pick<DatabaseParts, "kv" | "databases" | "settings">,
-  { method, segments }: { readonly method: string; readonly segments: readonly string[] },
+  request: AccessRequest,
   user: User,
 ): Promise<void> {
   if (user.isAdmin) return;
-  const [first = "", ...rest] = segments;
-  const demand =
-    segments.length > 0 && isDatabaseSegment(first)
-      ? demandOfDatabase(method, first, rest, parts.settings)
-      : demandOfServer(method, segments, parts.settings.adminOnlyAllDatabases);
+  const { method, segments } = request;
+  const [first = ""] = segments;
+  const demand = demandOf(request, parts.settings);
   switch (demand) {
     case "anybody":
       return;
@@ -76,83 +81,48 @@ export async function authorize(
   }
 }
 
-function demandOfServer(
-  method: string,
-  segments: readonly string[],
-  adminOnlyAllDatabases: boolean,
-): Demand {
-  const [first, second, third] = segments;
-  switch (first) {
-    case undefined:
-    case "favicon.ico":
-    case "_up":
-    case "_uuids":
-    case "_session":
-      return "anybody";
-    case "_all_dbs":
-    case "_dbs_info":
-      return adminOnlyAllDatabases ? "server-admin" : "anybody";
-    case "_dashboard":
-    case "_utils":
+function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
+  const { method, segments } = request;
+  const [database = "", resource] = segments;
+  const isInDatabase = resource !== undefined && isDatabaseSegment(database);
+  if (isInDatabase && database === "_global_changes") return "server-admin";
+  // A path without a route is that of a document, or of nothing.
+  const { access = isInDatabase ? "document" : "server-admin" } = request;
+  switch (access) {
+    case "page":
       return isRead(method) ? "anybody" : "server-admin";
-    case "_replicate":
-      return "replicating-user";
-    case "_active_tasks":
-    case "_membership":
-      return "operations-reader";
-    case "_tandem":
-      // Each request in it is looked at for itself.
-      if (second === "_batch") return "anybody";
-      return second === "replications" ? "replicating-user" : "operations-reader";
-    // Whose job it is, its handler knows.
-    case "_scheduler":
-      return second === "jobs" && third !== undefined ? "anybody" : "operations-reader";
-    case "_node": {
-      if (third === undefined || third === "_active_tasks") return "operations-reader";
-      // Who only reads learns that, as from every other change of an operator.
-      if (third === "_config" && !isRead(method)) return "operations-reader";
-      const isMetrics = ["_stats", "_system", "_prometheus"].includes(third);
-      return isMetrics ? "metrics-reader" : "server-admin";
-    }
+    case "database-list":
+      return settings.adminOnlyAllDatabases ? "server-admin" : "anybody";
+    case "configuration":
+      // Read-only operators learn that they may not change it.
+      return isRead(method) ? "server-admin" : "operations-reader";
+    case "database":
+      return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";
+    case "database-setting":
+      return method === "PUT" ? "database-admin" : "database-member";
+    case "all-documents":
+      if (database === "_users" && settings.usersListed) return "database-member";
+      return isSystemDatabase(database) ? "server-admin" : "database-member";
+    case "changes":
+      return isSystemDatabase(database) ? "server-admin" : "database-member";
+    case "local-documents":
+      return database === "_users" ? "database-admin" : "database-member";
+    case "document":
+      return demandOfDocument(method, database, resource ?? "");
     default:
-      return "server-admin";
+      return access;
   }
 }
 
-function demandOfDatabase(
-  method: string,
-  database: string,
-  rest: readonly string[],
-  { usersListed }: ApiSettings,
-): Demand {
-  const [resource] = rest;
-  if (resource === undefined) {
-    return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";
-  }
-  if (database === "_global_changes") return "server-admin";
-  if (database === "_users" && resource === "_all_docs" && usersListed) return "database-member";
-  const isListing = resource === "_all_docs" || resource === "_changes";
-  if (isListing && (database === "_users" || database === "_replicator")) return "server-admin";
-  if (database === "_users") {
-    // An encoded slash is part of the segment: `_local%2Fname` is a document, too.
-    if (/^_local(\/|$)/.test(resource) || resource === "_local_docs") return "database-admin";
-    if (isRead(method) && /^_design(\/|$)/.test(resource)) return "design-reader";
-  }
-  switch (resource) {
-    case "_sync_shards":
-    case "_purge":
-    case "_purged_infos_limit":
-      return "server-admin";
-    case "_compact":
-    case "_view_cleanup":
-      return "database-admin";
-    case "_security":
-    case "_revs_limit":
-    case "_auto_purge":
-      return method === "PUT" ? "database-admin" : "database-member";
-    default:
-      return "database-member";
-  }
+/** `id` is the first segment of the id: an encoded slash is part of it, so `_local%2Fname` is a local document, too. */
+function demandOfDocument(method: string, database: string, id: string): Demand {
+  if (database !== "_users") return "database-member";
+  if (/^_local(\/|$)/.test(id)) return "database-admin";
+  return isRead(method) && /^_design(\/|$)/.test(id) ? "design-reader" : "database-member";
+}
+
+function isSystemDatabase(database: string): boolean {
+  return database === "_users" || database === "_replicator";
 }
 
 /** Throws a ProtocolError, unless the user is a member, or an admin, of the database, or it is not there. */

@@ -5,6 +5,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiRequest, ApiResponse } from "../http/exchange.ts";
 import { checkJson, readBytes } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 /** Checks who a user is. */
@@ -32,9 +33,11 @@ const FORM_BYTES_MAX = 65_536;
 
 export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
   return [
-    defineRoute("GET", "/_session", (call) => showSession(authority, call)),
-    defineRoute("POST", "/_session", (call) => logIn(authority, call), { acceptsForms: true }),
-    defineRoute("DELETE", "/_session", (call) => logOut(authority, call)),
+    defineRoute("GET", "/_session", PUBLIC, (call) => showSession(authority, call)),
+    defineRoute("POST", "/_session", { ...PUBLIC, acceptsForms: true }, (call) =>
+      logIn(authority, call),
+    ),
+    defineRoute("DELETE", "/_session", PUBLIC, (call) => logOut(authority, call)),
   ];
 }
 

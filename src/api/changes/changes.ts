@@ -21,13 +21,18 @@ import {
   type Piece,
   streamedJson,
 } from "../http/responses.ts";
+import type { RouteFacts } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-query.ts";
 import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";
 import type { Feed } from "./feed-query.ts";
 
+const FACTS: RouteFacts = { access: "changes", admission: "free-if-live", isBatched: true };
+
 export function changesRoutes(parts: DatabaseParts): Route[] {
-  return [defineRoute(["GET", "POST"], "/{database}/_changes", (call) => changes(parts, call))];
+  return [
+    defineRoute(["GET", "POST"], "/{database}/_changes", FACTS, (call) => changes(parts, call)),
+  ];
 }
 
 async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {

@@ -4,6 +4,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { streamedJson } from "../http/responses.ts";
+import { ADMIN } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type Feed, type FeedQuery, feedQuery } from "./feed-query.ts";
 import { waitFor } from "./feed-wait.ts";
@@ -11,7 +12,11 @@ import { waitFor } from "./feed-wait.ts";
 const PAGE_COUNT_MAX = 1_000;
 
 export function databaseUpdatesRoutes(parts: DatabaseParts): Route[] {
-  return [defineRoute("GET", "/_db_updates", (call) => updates(parts, call))];
+  return [
+    defineRoute("GET", "/_db_updates", { ...ADMIN, admission: "free-if-live" }, (call) =>
+      updates(parts, call),
+    ),
+  ];
 }
 
 async function updates(parts: DatabaseParts, call: Call): Promise<ApiResponse> {

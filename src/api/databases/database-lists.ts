@@ -22,14 +22,15 @@ import {
   notModified,
   streamedJson,
 } from "../http/responses.ts";
+import { DATABASE_LIST } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { infoView } from "./database-info.ts";
 
 export function databaseListRoutes(parts: DatabaseParts): Route[] {
   return [
-    defineRoute("GET", "/_all_dbs", (call) => listNames(parts, call)),
-    defineRoute("GET", "/_dbs_info", (call) => describeAll(parts, call)),
-    defineRoute("POST", "/_dbs_info", (call) => describeNamed(parts, call)),
+    defineRoute("GET", "/_all_dbs", DATABASE_LIST, (call) => listNames(parts, call)),
+    defineRoute("GET", "/_dbs_info", DATABASE_LIST, (call) => describeAll(parts, call)),
+    defineRoute("POST", "/_dbs_info", DATABASE_LIST, (call) => describeNamed(parts, call)),
   ];
 }
 

@@ -16,6 +16,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
 import { readJsonBody, requireJsonType } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
+import { DATABASE, DATABASE_ADMIN, DATABASE_SETTING, MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { infoView } from "./database-info.ts";
 
@@ -23,18 +24,34 @@ const OK = { ok: true };
 
 export function databaseRoutes(parts: DatabaseParts): Route[] {
   return [
-    defineRoute("GET", "/{database}", (call) => describe(parts, call)),
-    defineRoute("PUT", "/{database}", (call) => create(parts, call)),
-    defineRoute("DELETE", "/{database}", (call) => remove(parts, call)),
-    defineRoute("POST", "/{database}", (call) => createDocument(parts, call)),
-    defineRoute("POST", "/{database}/_ensure_full_commit", (call) => ensureFullCommit(parts, call)),
-    defineRoute("POST", "/{database}/_compact", (call) => compact(parts, call)),
-    defineRoute("POST", "/{database}/_compact/{design}", (call) => acceptUpkeep(parts, call)),
-    defineRoute("POST", "/{database}/_view_cleanup", (call) => acceptUpkeep(parts, call)),
-    defineRoute("GET", "/{database}/_security", (call) => readSecurity(parts, call)),
-    defineRoute("PUT", "/{database}/_security", (call) => writeSecurity(parts, call)),
-    defineRoute("GET", "/{database}/_revs_limit", (call) => readRevisionLimit(parts, call)),
-    defineRoute("PUT", "/{database}/_revs_limit", (call) => writeRevisionLimit(parts, call)),
+    defineRoute("GET", "/{database}", { ...DATABASE, isBatched: true }, (call) =>
+      describe(parts, call),
+    ),
+    defineRoute("PUT", "/{database}", DATABASE, (call) => create(parts, call)),
+    defineRoute("DELETE", "/{database}", DATABASE, (call) => remove(parts, call)),
+    defineRoute("POST", "/{database}", DATABASE, (call) => createDocument(parts, call)),
+    defineRoute("POST", "/{database}/_ensure_full_commit", { ...MEMBER, isBatched: true }, (call) =>
+      ensureFullCommit(parts, call),
+    ),
+    defineRoute("POST", "/{database}/_compact", DATABASE_ADMIN, (call) => compact(parts, call)),
+    defineRoute("POST", "/{database}/_compact/{design}", DATABASE_ADMIN, (call) =>
+      acceptUpkeep(parts, call),
+    ),
+    defineRoute("POST", "/{database}/_view_cleanup", DATABASE_ADMIN, (call) =>
+      acceptUpkeep(parts, call),
+    ),
+    defineRoute("GET", "/{database}/_security", DATABASE_SETTING, (call) =>
+      readSecurity(parts, call),
+    ),
+    defineRoute("PUT", "/{database}/_security", DATABASE_SETTING, (call) =>
+      writeSecurity(parts, call),
+    ),
+    defineRoute("GET", "/{database}/_revs_limit", DATABASE_SETTING, (call) =>
+      readRevisionLimit(parts, call),
+    ),
+    defineRoute("PUT", "/{database}/_revs_limit", DATABASE_SETTING, (call) =>
+      writeRevisionLimit(parts, call),
+    ),
   ];
 }
 

@@ -10,6 +10,7 @@ import { type Call, parameter } from "../http/call.ts";
 import { acceptsGzip } from "../http/compressed-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { begun, type Headers, json, matchesEntityTag, notModified } from "../http/responses.ts";
+import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision } from "./document-request.ts";
@@ -19,9 +20,9 @@ import { storeUpload } from "./edits.ts";
 export function attachmentRoutes(parts: DatabaseParts): Route[] {
   const paths = ["/{database}/{id}/{attachment...}", "/{database}/_design/{name}/{attachment...}"];
   return paths.flatMap((path) => [
-    defineRoute("GET", path, (call) => read(parts, call)),
-    defineRoute("PUT", path, (call) => write(parts, call)),
-    defineRoute("DELETE", path, (call) => remove(parts, call)),
+    defineRoute("GET", path, DOCUMENT, (call) => read(parts, call)),
+    defineRoute("PUT", path, DOCUMENT, (call) => write(parts, call)),
+    defineRoute("DELETE", path, DOCUMENT, (call) => remove(parts, call)),
   ]);
 }
 

@@ -10,6 +10,7 @@ import { errorAnswer, isInvalidRequest } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { membersByName, readJsonObject, refuseRepeatedNames } from "../http/request-body.ts";
 import { json, jsonBytes } from "../http/responses.ts";
+import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type EditResult, writeAll } from "./document-writes.ts";
 import {
@@ -34,7 +35,11 @@ const ANSWER_BYTES_EXPECTED = 4_096;
 const MEMBERS_DEPTH = 3;
 
 export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
-  return [defineRoute("POST", "/{database}/_bulk_docs", (call) => writeBulk(parts, call))];
+  return [
+    defineRoute("POST", "/{database}/_bulk_docs", { ...MEMBER, isBatched: true }, (call) =>
+      writeBulk(parts, call),
+    ),
+  ];
 }
 
 /** A document that can be written, or why it cannot. */

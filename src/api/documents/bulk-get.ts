@@ -15,6 +15,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { begun, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
+import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import {
   type BadRequest,
@@ -49,7 +50,11 @@ interface Answer {
 }
 
 export function bulkGetRoutes(parts: DatabaseParts): Route[] {
-  return [defineRoute("POST", "/{database}/_bulk_get", (call) => readBulk(parts, call))];
+  return [
+    defineRoute("POST", "/{database}/_bulk_get", { ...MEMBER, isBatched: true }, (call) =>
+      readBulk(parts, call),
+    ),
+  ];
 }
 
 async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {

@@ -10,6 +10,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call, Handler } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json, jsonAsIs, matchesEntityTag, notModified } from "../http/responses.ts";
+import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision, documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision, withRevision } from "./document-request.ts";
@@ -28,7 +29,9 @@ export function documentRoutes(parts: DatabaseParts): Route[] {
     COPY: (call) => copy(parts, call),
   };
   return ["/{database}/{id}", "/{database}/_design/{name}"].flatMap((path) =>
-    Object.entries(operations).map(([method, handle]) => defineRoute(method, path, handle)),
+    Object.entries(operations).map(([method, handle]) =>
+      defineRoute(method, path, DOCUMENT, handle),
+    ),
   );
 }
 

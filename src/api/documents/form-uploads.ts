@@ -16,6 +16,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { checkJson, readBytes } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 import { documentId } from "./document-request.ts";
@@ -27,7 +28,7 @@ const FIELD_BYTES_MAX = 8 * 1024 * 1024;
 
 export function formUploadRoutes(parts: DatabaseParts): Route[] {
   return ["/{database}/{id}", "/{database}/_design/{name}"].map((path) =>
-    defineRoute("POST", path, (call) => upload(parts, call), { acceptsForms: true }),
+    defineRoute("POST", path, { ...DOCUMENT, acceptsForms: true }, (call) => upload(parts, call)),
   );
 }
 

@@ -12,6 +12,7 @@ import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readDocumentBody } from "../http/request-body.ts";
 import { json, jsonAsIs, matchesEntityTag, notModified } from "../http/responses.ts";
+import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { notFound } from "./document-request.ts";
 import { checkWire } from "./edits.ts";
@@ -21,11 +22,15 @@ export function localDocumentRoutes(parts: DatabaseParts): Route[] {
   const id = (call: Call): string => `_local/${parameter(call, "name")}`;
   return [
     ...["GET", "PUT", "DELETE"].map((method) =>
-      defineRoute(method, `${path}/{attachment...}`, refuseAttachment),
+      defineRoute(method, `${path}/{attachment...}`, DOCUMENT, refuseAttachment),
     ),
-    defineRoute("GET", path, (call) => readLocal(parts, call, id(call))),
-    defineRoute("PUT", path, (call) => writeLocal(parts, call, id(call))),
-    defineRoute("DELETE", path, (call) => deleteLocal(parts, call, id(call))),
+    defineRoute("GET", path, { ...DOCUMENT, isBatched: true }, (call) =>
+      readLocal(parts, call, id(call)),
+    ),
+    defineRoute("PUT", path, { ...DOCUMENT, isBatched: true }, (call) =>
+      writeLocal(parts, call, id(call)),
+    ),
+    defineRoute("DELETE", path, DOCUMENT, (call) => deleteLocal(parts, call, id(call))),
   ];
 }
 

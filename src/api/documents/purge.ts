@@ -9,6 +9,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
 import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
+import { ADMIN, DATABASE_SETTING, MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
@@ -22,12 +23,16 @@ const BATCH_REVISIONS_MAX = 1_000;
 export function purgeRoutes(parts: DatabaseParts): Route[] {
   const limit = "/{database}/_purged_infos_limit";
   return [
-    defineRoute("POST", "/{database}/_purge", (call) => purge(parts, call)),
-    defineRoute("GET", "/{database}/_purged_infos", (call) => readInfos(parts, call)),
-    defineRoute("GET", limit, (call) => readInfosLimit(parts, call)),
-    defineRoute("PUT", limit, (call) => writeInfosLimit(parts, call)),
-    defineRoute("GET", "/{database}/_auto_purge", (call) => readAutoPurge(parts, call)),
-    defineRoute("PUT", "/{database}/_auto_purge", (call) => writeAutoPurge(parts, call)),
+    defineRoute("POST", "/{database}/_purge", ADMIN, (call) => purge(parts, call)),
+    defineRoute("GET", "/{database}/_purged_infos", MEMBER, (call) => readInfos(parts, call)),
+    defineRoute("GET", limit, ADMIN, (call) => readInfosLimit(parts, call)),
+    defineRoute("PUT", limit, ADMIN, (call) => writeInfosLimit(parts, call)),
+    defineRoute("GET", "/{database}/_auto_purge", DATABASE_SETTING, (call) =>
+      readAutoPurge(parts, call),
+    ),
+    defineRoute("PUT", "/{database}/_auto_purge", DATABASE_SETTING, (call) =>
+      writeAutoPurge(parts, call),
+    ),
   ];
 }
 

@@ -16,6 +16,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
 import { readJsonRows } from "../http/request-body.ts";
 import { jsonBytes } from "../http/responses.ts";
+import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
@@ -31,8 +32,12 @@ const REVISIONS_MAX = 10_000;
 
 export function revisionsDifferenceRoutes(parts: DatabaseParts): Route[] {
   return [
-    defineRoute("POST", "/{database}/_revs_diff", (call) => revisionsDifference(parts, call)),
-    defineRoute("POST", "/{database}/_missing_revs", (call) => missingRevisions(parts, call)),
+    defineRoute("POST", "/{database}/_revs_diff", { ...MEMBER, isBatched: true }, (call) =>
+      revisionsDifference(parts, call),
+    ),
+    defineRoute("POST", "/{database}/_missing_revs", MEMBER, (call) =>
+      missingRevisions(parts, call),
+    ),
   ];
 }
 

@@ -7,6 +7,7 @@
  */
 import { OperationalError } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
+import type { AdmissionRule } from "./route-facts.ts";
 
 /** Read at each use. */
 export interface AdmissionLimits {
@@ -25,23 +26,10 @@ export class OverloadedError extends OperationalError {
   }
 }
 
-/** Live feeds, and whatever an operator needs when a node has too much to do, neither wait nor count. */
-const FREE_SEGMENTS = new Set([
-  "_active_tasks",
-  "_node",
-  "_replicate",
-  "_scheduler",
-  "_tandem",
-  "_up",
-]);
-const FEED_SEGMENTS = new Set(["_changes", "_db_updates"]);
-
 /** Whether the request needs a place. */
-export function needsPlace({ path, query }: Pick<ApiRequest, "path" | "query">): boolean {
-  const segments = path.split("/").filter((segment) => segment !== "");
-  if (FREE_SEGMENTS.has(segments[0] ?? "")) return false;
-  const isLive = FEED_SEGMENTS.has(segments.at(-1) ?? "") && segments.length <= 2;
-  return !isLive || (query.get("feed") ?? "normal") === "normal";
+export function needsPlace(rule: AdmissionRule, query: ApiRequest["query"]): boolean {
+  const isLive = (query.get("feed") ?? "normal") !== "normal";
+  return rule === "counted" || (rule === "free-if-live" && !isLive);
 }
 
 export class Admission {

@@ -5,6 +5,7 @@
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
 import { databaseNameFault } from "./error-responses.ts";
+import { ADMIN, DOCUMENT, MEMBER } from "./route-facts.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 export const ALL_METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE", "COPY", "OPTIONS", "TRACE"];
@@ -53,16 +54,21 @@ export function unknownPath(method: string, segments: readonly string[]): Protoc
 
 export function notImplementedRoutes(): Route[] {
   const resources = Object.entries(SENTENCES).map(([path, sentence]) =>
-    defineRoute(ALL_METHODS, path, refuse(sentence)),
+    defineRoute(
+      ALL_METHODS,
+      path,
+      path.endsWith("/_sync_shards") ? ADMIN : MEMBER,
+      refuse(sentence),
+    ),
   );
   const design = Object.entries(DESIGN_SENTENCES).flatMap(([name, sentence]) =>
     [`/{database}/_design/{name}/${name}`, `/{database}/_design/{name}/${name}/{rest...}`].map(
-      (path) => defineRoute(ALL_METHODS, path, refuse(sentence)),
+      (path) => defineRoute(ALL_METHODS, path, DOCUMENT, refuse(sentence)),
     ),
   );
   const server = Object.entries(SERVER_SENTENCES).flatMap(([name, sentence]) =>
     [`/${name}`, `/${name}/{rest...}`].map((path) =>
-      defineRoute(ALL_METHODS, path, refuse(sentence)),
+      defineRoute(ALL_METHODS, path, ADMIN, refuse(sentence)),
     ),
   );
   return [...resources, ...design, ...server];

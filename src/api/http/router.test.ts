@@ -1,15 +1,16 @@
 import { expect, test } from "vitest";
 import type { Handler } from "./call.ts";
+import { DATABASE, DOCUMENT, MEMBER, PUBLIC } from "./route-facts.ts";
 import { defineRoute, Router } from "./router.ts";
 
 const handle: Handler = () => Promise.reject(new Error("Nobody calls it"));
 
 const router = new Router([
-  defineRoute("GET", "/", handle),
-  defineRoute("GET", "/_up", handle),
-  defineRoute(["GET", "PUT"], "/{database}", handle),
-  defineRoute("POST", "/{database}/_find", handle),
-  defineRoute("GET", "/{database}/{id...}", handle),
+  defineRoute("GET", "/", PUBLIC, handle),
+  defineRoute("GET", "/_up", PUBLIC, handle),
+  defineRoute(["GET", "PUT"], "/{database}", DATABASE, handle),
+  defineRoute("POST", "/{database}/_find", MEMBER, handle),
+  defineRoute("GET", "/{database}/{id...}", DOCUMENT, handle),
 ]);
 
 function pathOf(method: string, segments: readonly string[]): string | undefined {
@@ -35,7 +36,11 @@ test.each([2, 3, 4, 5, 50])("an open route takes a path of %d segments", (length
 });
 
 test("a fixed text comes before a placeholder, and its methods are what is allowed", () => {
-  expect(router.match("GET", ["a", "_find"])).toEqual({ kind: "wrong-method", allowed: ["POST"] });
+  expect(router.match("GET", ["a", "_find"])).toEqual({
+    kind: "wrong-method",
+    allowed: ["POST"],
+    facts: MEMBER,
+  });
   expect(router.match("GET", ["_other"])).toEqual({ kind: "unknown" });
   expect(router.match("GET", ["_other", "a", "b"])).toEqual({ kind: "unknown" });
 });

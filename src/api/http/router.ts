@@ -6,6 +6,7 @@
 import { concatBytes, largest, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
+import type { RouteFacts } from "./route-facts.ts";
 
 /**
  * One resource and what may be done with it. In `path`, `{name}` stands for one segment and `{name...}` at the end for one or
@@ -14,28 +15,20 @@ import type { Handler } from "./call.ts";
 export interface Route {
   readonly methods: readonly string[];
   readonly path: string;
+  readonly facts: RouteFacts;
   readonly handle: Handler;
-  readonly access: Access;
-  /** Whether a POST may have the content type of an HTML form. */
-  readonly acceptsForms: boolean;
 }
-
-/** Who may come in: anybody, or whom the path lets in (`authorize`). */
-export type Access = "public" | "by-path";
 
 /** A route. GET answers HEAD, too. */
 export function defineRoute(
   methods: string | readonly string[],
   path: string,
+  facts: RouteFacts,
   handle: Handler,
-  {
-    access = "by-path",
-    acceptsForms = false,
-  }: { readonly access?: Access; readonly acceptsForms?: boolean } = {},
 ): Route {
   const named = typeof methods === "string" ? [methods] : methods;
   const all = named.includes("GET") ? [...named, "HEAD"] : named;
-  return { methods: [...new Set(all)], path, handle, access, acceptsForms };
+  return { methods: [...new Set(all)], path, facts, handle };
 }
 
 export type Match =
@@ -47,6 +40,8 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
+      /** Those of a route with the same path. */
+      readonly facts: RouteFacts;
     }
   | { readonly kind: "unknown" };
 
@@ -60,11 +55,13 @@ interface Pattern {
 const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
 
 export class Router {
+  readonly #routes: readonly Route[];
   /** At each number the patterns that paths of so many segments can match, and at the last one those of all that are longer. */
   readonly #patternsByLength: readonly (readonly Pattern[])[];
 
   /** Of two routes with the same path and method, the later one counts. */
   constructor(routes: readonly Route[]) {
+    this.#routes = routes;
     const patterns = new Map<string, Pattern>();
     for (const route of routes) {
       const known = patterns.get(route.path);
@@ -82,6 +79,15 @@ export class Router {
     );
   }
 
+  /** Methods and paths of the routes that may be called in a batch, sorted. */
+  get batched(): readonly string[] {
+    return this.#routes
+      .filter(({ facts }) => facts.isBatched)
+      .flatMap(({ methods, path }) => methods.map((method) => `${method} ${path}`))
+      .filter((name) => !name.startsWith("HEAD"))
+      .sort();
+  }
+
   match(method: string, segments: readonly string[]): Match {
     const place = Math.min(segments.length, this.#patternsByLength.length - 1);
     for (const { segments: pattern, routes } of this.#patternsByLength[place] ?? []) {
@@ -90,7 +96,8 @@ export class Router {
       if (route !== undefined) {
         return { kind: "found", route, parameters: parametersOf(pattern, segments) };
       }
-      return { kind: "wrong-method", allowed: allowedMethods(routes) };
+      const [{ facts }] = routes as [Route];
+      return { kind: "wrong-method", allowed: allowedMethods(routes), facts };
     }
     return { kind: "unknown" };
   }

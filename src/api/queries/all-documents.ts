@@ -16,6 +16,7 @@ import {
   type Piece,
   streamedJson,
 } from "../http/responses.ts";
+import { MEMBER, type RouteFacts } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
 import { ALL, DESIGN, LOCAL, type NoRow, type Row, type Scope } from "./all-documents-scopes.ts";
@@ -28,11 +29,17 @@ const QUERIES_MAX = 1_000;
 const PAGE_KEYS_MAX = 100;
 
 export function allDocumentsRoutes(parts: DatabaseParts): Route[] {
-  const scopes = { _all_docs: ALL, _design_docs: DESIGN, _local_docs: LOCAL };
-  return Object.entries(scopes).flatMap(([name, scope]) => [
-    defineRoute("GET", `/{database}/${name}`, (call) => list(parts, call, scope)),
-    defineRoute("POST", `/{database}/${name}`, (call) => listPosted(parts, call, scope)),
-    defineRoute("POST", `/{database}/${name}/queries`, (call) => listSeveral(parts, call, scope)),
+  const lists: readonly (readonly [name: string, scope: Scope, facts: RouteFacts])[] = [
+    ["_all_docs", ALL, { ...MEMBER, access: "all-documents" }],
+    ["_design_docs", DESIGN, MEMBER],
+    ["_local_docs", LOCAL, { ...MEMBER, access: "local-documents" }],
+  ];
+  return lists.flatMap(([name, scope, facts]) => [
+    defineRoute("GET", `/{database}/${name}`, facts, (call) => list(parts, call, scope)),
+    defineRoute("POST", `/{database}/${name}`, facts, (call) => listPosted(parts, call, scope)),
+    defineRoute("POST", `/{database}/${name}/queries`, facts, (call) =>
+      listSeveral(parts, call, scope),
+    ),
   ]);
 }
 

@@ -21,6 +21,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
 import { inPieces, jsonText, oneLineWithin, type Piece, streamedJson } from "../http/responses.ts";
+import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { explanation } from "./explanation.ts";
 import {
@@ -44,8 +45,8 @@ type Chosen = Plan & { readonly kind: "chosen" };
 
 export function findRoutes(parts: DatabaseParts): Route[] {
   return [
-    defineRoute("POST", "/{database}/_find", (call) => find(parts, call)),
-    defineRoute("POST", "/{database}/_explain", (call) => explain(parts, call)),
+    defineRoute("POST", "/{database}/_find", MEMBER, (call) => find(parts, call)),
+    defineRoute("POST", "/{database}/_explain", MEMBER, (call) => explain(parts, call)),
   ];
 }
 

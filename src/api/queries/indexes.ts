@@ -29,6 +29,7 @@ import { ALL_METHODS } from "../http/not-implemented.ts";
 import { integerParameter } from "../http/query.ts";
 import { readExactMembers } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
+import { DOCUMENT, MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
@@ -42,16 +43,20 @@ const AUTO_NAME = "auto_name";
 
 export function indexRoutes(parts: DatabaseParts): Route[] {
   return [
-    defineRoute("GET", "/{database}/_index", (call) => listAll(parts, call)),
-    defineRoute("POST", "/{database}/_index", (call) => create(parts, call)),
-    defineRoute("GET", "/{database}/_design/{name}/_info", (call) => describeDesign(parts, call)),
-    defineRoute("POST", "/{database}/_index/_bulk_delete", (call) => removeMany(parts, call)),
+    defineRoute("GET", "/{database}/_index", MEMBER, (call) => listAll(parts, call)),
+    defineRoute("POST", "/{database}/_index", MEMBER, (call) => create(parts, call)),
+    defineRoute("GET", "/{database}/_design/{name}/_info", DOCUMENT, (call) =>
+      describeDesign(parts, call),
+    ),
+    defineRoute("POST", "/{database}/_index/_bulk_delete", MEMBER, (call) =>
+      removeMany(parts, call),
+    ),
     ...["{design}", "_design/{design}"].map((design) =>
-      defineRoute("DELETE", `/{database}/_index/${design}/{type}/{name}`, (call) =>
+      defineRoute("DELETE", `/{database}/_index/${design}/{type}/{name}`, MEMBER, (call) =>
         removeOne(parts, call),
       ),
     ),
-    defineRoute(ALL_METHODS, "/{database}/_index/{rest...}", async () => {
+    defineRoute(ALL_METHODS, "/{database}/_index/{rest...}", MEMBER, async () => {
       throw new ProtocolError(404, "not_found", "missing");
     }),
   ];

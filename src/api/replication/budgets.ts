@@ -12,6 +12,7 @@ import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
@@ -22,16 +23,16 @@ export interface BudgetRoutesParts {
 export function budgetRoutes({ budgets }: BudgetRoutesParts): readonly Route[] {
   const path = "/_tandem/budgets/{name}";
   return [
-    defineRoute("GET", "/_tandem/budgets", async () => {
+    defineRoute("GET", "/_tandem/budgets", OPERATIONS, async () => {
       const all = [...(await budgets.list())].map(([name, budget]) => ({
         name,
         ...budgetView(budget),
       }));
       return json(200, { total_rows: all.length, budgets: all });
     }),
-    defineRoute("GET", path, (call) => showBudget(budgets, call)),
-    defineRoute("PUT", path, (call) => setBudget(budgets, call)),
-    defineRoute("DELETE", path, (call) => removeBudget(budgets, call)),
+    defineRoute("GET", path, OPERATIONS, (call) => showBudget(budgets, call)),
+    defineRoute("PUT", path, OPERATIONS, (call) => setBudget(budgets, call)),
+    defineRoute("DELETE", path, OPERATIONS, (call) => removeBudget(budgets, call)),
   ];
 }
 

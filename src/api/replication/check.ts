@@ -8,6 +8,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readBody, readLongDocument, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { REPLICATING } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 export interface CheckParts {
@@ -23,7 +24,9 @@ const CHECKED_BYTES_MAX = 2_000_000;
 const NO_ID = "(a replication that is checked)";
 
 export function checkRoutes(parts: CheckParts): readonly Route[] {
-  return [defineRoute("POST", "/_tandem/replications/_check", (call) => check(parts, call))];
+  return [
+    defineRoute("POST", "/_tandem/replications/_check", REPLICATING, (call) => check(parts, call)),
+  ];
 }
 
 async function check(parts: CheckParts, call: Call): Promise<ApiResponse> {

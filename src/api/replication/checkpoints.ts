@@ -12,6 +12,7 @@ import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readJsonBody, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 /** Of a log: it is parsed in one turn. Fifty runs in a cluster of hundreds of shards have half as much. */
@@ -27,7 +28,12 @@ type CheckpointsParts = Pick<DatabaseParts, "kv" | "databases">;
 
 export function checkpointRoutes(parts: CheckpointsParts): readonly Route[] {
   return [
-    defineRoute("POST", "/{database}/_local/{name}/_continue", (call) => continueLog(parts, call)),
+    defineRoute(
+      "POST",
+      "/{database}/_local/{name}/_continue",
+      { ...DOCUMENT, isBatched: true },
+      (call) => continueLog(parts, call),
+    ),
   ];
 }
 

@@ -15,6 +15,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter } from "../http/query.ts";
 import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { deciderOf } from "./decider.ts";
 
@@ -30,7 +31,7 @@ export interface CredentialsParts {
 
 export function credentialsRoutes({ replicator }: CredentialsParts): readonly Route[] {
   const path = "/_tandem/credentials/_replace";
-  return [defineRoute("POST", path, (call) => replaceCredentials(replicator, call))];
+  return [defineRoute("POST", path, OPERATIONS, (call) => replaceCredentials(replicator, call))];
 }
 
 /** With `dry_run`, only counts. Safe to ask again: what has the new credentials is not found any more, unless the user is the same. */

@@ -12,6 +12,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
 import { json, streamedJson } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { feedFilterOf } from "./job-query.ts";
 import { type JobsParts, jobRows, resolvedFilter } from "./jobs.ts";
@@ -31,8 +32,8 @@ const HEADERS = { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"
 
 export function eventRoutes(parts: EventsParts): readonly Route[] {
   return [
-    defineRoute("GET", "/_tandem/events", (call) => follow(parts, call)),
-    defineRoute("GET", "/_tandem/events/_past", (call) => listPast(parts, call)),
+    defineRoute("GET", "/_tandem/events", OPERATIONS, (call) => follow(parts, call)),
+    defineRoute("GET", "/_tandem/events/_past", OPERATIONS, (call) => listPast(parts, call)),
   ];
 }
 

@@ -9,6 +9,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 /** Groups of an answer, unless asked otherwise. */
@@ -17,7 +18,9 @@ const GROUPS_DEFAULT = 100;
 const GROUPS_MAX = 1000;
 
 export function failingRoutes(replicator: Replicator): readonly Route[] {
-  return [defineRoute("GET", "/_tandem/failing", (call) => listGroups(replicator, call))];
+  return [
+    defineRoute("GET", "/_tandem/failing", OPERATIONS, (call) => listGroups(replicator, call)),
+  ];
 }
 
 async function listGroups(replicator: Replicator, call: Call): Promise<ApiResponse> {

@@ -6,6 +6,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
 import { readOnlyMember } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
 
@@ -15,9 +16,9 @@ const ROWS_DEFAULT = 1000;
 export function failureRoutes(parts: FindJobParts): readonly Route[] {
   const path = "/_tandem/jobs/{id}/failures";
   return [
-    defineRoute("GET", path, (call) => listFailures(parts, call)),
-    defineRoute("GET", `${path}/_counts`, (call) => countFailures(parts, call)),
-    defineRoute("POST", `${path}/_retry`, (call) => retryFailures(parts, call)),
+    defineRoute("GET", path, OPERATIONS, (call) => listFailures(parts, call)),
+    defineRoute("GET", `${path}/_counts`, OPERATIONS, (call) => countFailures(parts, call)),
+    defineRoute("POST", `${path}/_retry`, OPERATIONS, (call) => retryFailures(parts, call)),
   ];
 }
 

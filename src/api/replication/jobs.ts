@@ -26,6 +26,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter, integerParameter } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { deciderOf, readDecider } from "./decider.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
@@ -52,15 +53,23 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 export function jobRoutes(parts: JobsParts): readonly Route[] {
   const commands = Object.entries(COMMANDS).flatMap(([name, command]) => [
-    defineRoute("POST", `/_tandem/jobs/${name}`, (call) => commandAll(parts, call, command)),
-    defineRoute("POST", `/_tandem/jobs/{id}/${name}`, (call) => commandOne(parts, call, command)),
+    defineRoute("POST", `/_tandem/jobs/${name}`, OPERATIONS, (call) =>
+      commandAll(parts, call, command),
+    ),
+    defineRoute("POST", `/_tandem/jobs/{id}/${name}`, OPERATIONS, (call) =>
+      commandOne(parts, call, command),
+    ),
   ]);
   return [
-    defineRoute("GET", "/_tandem/jobs", (call) => listJobs(parts, call)),
-    defineRoute("GET", "/_tandem/jobs/{id}", (call) => showJob(parts, call)),
-    defineRoute("GET", "/_tandem/jobs/{id}/runs", (call) => listRuns(parts, call)),
-    defineRoute("POST", "/_tandem/jobs/{id}/_start_from", (call) => startFrom(parts, call)),
-    defineRoute("POST", "/_tandem/jobs/_retry_failures", (call) => retryAllFailures(parts, call)),
+    defineRoute("GET", "/_tandem/jobs", OPERATIONS, (call) => listJobs(parts, call)),
+    defineRoute("GET", "/_tandem/jobs/{id}", OPERATIONS, (call) => showJob(parts, call)),
+    defineRoute("GET", "/_tandem/jobs/{id}/runs", OPERATIONS, (call) => listRuns(parts, call)),
+    defineRoute("POST", "/_tandem/jobs/{id}/_start_from", OPERATIONS, (call) =>
+      startFrom(parts, call),
+    ),
+    defineRoute("POST", "/_tandem/jobs/_retry_failures", OPERATIONS, (call) =>
+      retryAllFailures(parts, call),
+    ),
     ...commands,
   ];
 }

@@ -14,6 +14,7 @@ import {
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
@@ -27,10 +28,14 @@ export interface NodesParts {
 export function nodesRoutes(parts: NodesParts): readonly Route[] {
   const path = "/_tandem/nodes";
   return [
-    defineRoute("GET", path, () => listNodes(parts)),
-    defineRoute("GET", "/_tandem/rates", () => listRates(parts)),
-    defineRoute("POST", `${path}/{name}/_drain`, (call) => setDraining(parts, call, true)),
-    defineRoute("POST", `${path}/{name}/_undrain`, (call) => setDraining(parts, call, false)),
+    defineRoute("GET", path, OPERATIONS, () => listNodes(parts)),
+    defineRoute("GET", "/_tandem/rates", OPERATIONS, () => listRates(parts)),
+    defineRoute("POST", `${path}/{name}/_drain`, OPERATIONS, (call) =>
+      setDraining(parts, call, true),
+    ),
+    defineRoute("POST", `${path}/{name}/_undrain`, OPERATIONS, (call) =>
+      setDraining(parts, call, false),
+    ),
   ];
 }
 

@@ -17,6 +17,7 @@ import { comeBack } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readJsonBody, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { REPLICATING } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 /** Its caller waits for the end of one run. */
@@ -24,7 +25,7 @@ const NO_SCHEDULE =
   "`schedule` is for documents of a _replicator database: POST /_replicate runs a replication at once";
 
 export function replicateRoutes(replicator: Replicator): readonly Route[] {
-  return [defineRoute("POST", "/_replicate", (call) => replicate(replicator, call))];
+  return [defineRoute("POST", "/_replicate", REPLICATING, (call) => replicate(replicator, call))];
 }
 
 async function replicate(replicator: Replicator, call: Call): Promise<ApiResponse> {

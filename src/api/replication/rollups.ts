@@ -11,6 +11,7 @@ import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 export interface RollupsParts {
@@ -23,8 +24,8 @@ const ROWS_DEFAULT = 100;
 
 export function rollupRoutes(parts: RollupsParts): readonly Route[] {
   return [
-    defineRoute("GET", "/_tandem/endpoints", (call) => listEndpoints(parts, call)),
-    defineRoute("GET", "/_tandem/groups", (call) => listGroups(parts, call)),
+    defineRoute("GET", "/_tandem/endpoints", OPERATIONS, (call) => listEndpoints(parts, call)),
+    defineRoute("GET", "/_tandem/groups", OPERATIONS, (call) => listGroups(parts, call)),
   ];
 }
 

@@ -21,6 +21,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter, integerParameter } from "../http/query.ts";
 import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
@@ -36,10 +37,10 @@ export function ruleRoutes(parts: RulesParts): readonly Route[] {
   const path = "/_tandem/rules/{name}";
   const { rules } = parts.replicator;
   return [
-    defineRoute("GET", "/_tandem/rules", (call) => listRules(rules, call)),
-    defineRoute("GET", path, (call) => showRule(rules, call)),
-    defineRoute("PUT", path, (call) => putRule(parts, call)),
-    defineRoute("DELETE", path, (call) => removeRule(parts, call)),
+    defineRoute("GET", "/_tandem/rules", OPERATIONS, (call) => listRules(rules, call)),
+    defineRoute("GET", path, OPERATIONS, (call) => showRule(rules, call)),
+    defineRoute("PUT", path, OPERATIONS, (call) => putRule(parts, call)),
+    defineRoute("DELETE", path, OPERATIONS, (call) => removeRule(parts, call)),
   ];
 }
 

@@ -25,6 +25,7 @@ import {
   textListParameter,
 } from "../http/query.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { REPLICATION_STATES } from "./job-query.ts";
 
@@ -46,14 +47,17 @@ const STATES = REPLICATION_STATES;
 
 export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   return [
-    defineRoute("GET", "/_scheduler/jobs", (call) => listJobs(parts, call)),
-    defineRoute("GET", "/_scheduler/jobs/{id...}", (call) => showJob(parts, call)),
-    defineRoute("GET", "/_scheduler/docs", (call) =>
+    defineRoute("GET", "/_scheduler/jobs", OPERATIONS, (call) => listJobs(parts, call)),
+    // The handler knows whose job it is.
+    defineRoute("GET", "/_scheduler/jobs/{id...}", { ...OPERATIONS, access: "anybody" }, (call) =>
+      showJob(parts, call),
+    ),
+    defineRoute("GET", "/_scheduler/docs", OPERATIONS, (call) =>
       listDocuments(parts, call, REPLICATOR_DATABASE),
     ),
-    defineRoute("GET", "/_scheduler/docs/{path...}", (call) => documents(parts, call)),
-    defineRoute("GET", "/_active_tasks", () => activeTasks(parts)),
-    defineRoute("GET", "/_node/{node}/_active_tasks", (call) => {
+    defineRoute("GET", "/_scheduler/docs/{path...}", OPERATIONS, (call) => documents(parts, call)),
+    defineRoute("GET", "/_active_tasks", OPERATIONS, () => activeTasks(parts)),
+    defineRoute("GET", "/_node/{node}/_active_tasks", OPERATIONS, (call) => {
       requireNode(parameter(call, "node"), parts.nodeName);
       return activeTasks(parts, parts.nodeName);
     }),

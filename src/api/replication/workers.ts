@@ -3,6 +3,7 @@ import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 export interface WorkersParts {
@@ -11,7 +12,7 @@ export interface WorkersParts {
 }
 
 export function workersRoutes(parts: WorkersParts): readonly Route[] {
-  return [defineRoute("GET", "/_tandem/workers", () => listWorkers(parts))];
+  return [defineRoute("GET", "/_tandem/workers", OPERATIONS, () => listWorkers(parts))];
 }
 
 async function listWorkers({ kv, jobs }: WorkersParts): Promise<ApiResponse> {

@@ -25,7 +25,8 @@ import type { ApiParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiRequest, ApiResponse, User } from "../http/exchange.ts";
 import { readBody } from "../http/request-body.ts";
-import { defineRoute, isDatabaseSegment, type Route, splitPath } from "../http/router.ts";
+import { PUBLIC } from "../http/route-facts.ts";
+import { defineRoute, type Route, splitPath } from "../http/router.ts";
 
 /** Of a batch, which is held whole until all is answered. */
 const BATCH_BYTES_MAX = 2 * 1024 * 1024;
@@ -33,20 +34,6 @@ const BATCH_BYTES_MAX = 2 * 1024 * 1024;
 const ANSWERS_BYTES_MAX = 1024 * 1024;
 /** While an answer is still to come: how often the client is shown that it will. */
 const HEARTBEAT_MS = 10_000;
-
-/** What a replicator asks in few words, without a feed. `{db}` and `{id}` stand for names. */
-const BATCHED: ReadonlySet<string> = new Set([
-  "GET /{db}",
-  "GET /{db}/_changes",
-  "POST /{db}/_changes",
-  "POST /{db}/_revs_diff",
-  "POST /{db}/_bulk_get",
-  "POST /{db}/_bulk_docs",
-  "POST /{db}/_ensure_full_commit",
-  "GET /{db}/_local/{id}",
-  "PUT /{db}/_local/{id}",
-  "POST /{db}/_local/{id}/_continue",
-]);
 
 /** A request of the batch has none of them from it; all others are those of the batch: who sends it, and through which proxies. */
 const BODY_HEADERS = [
@@ -59,23 +46,30 @@ const BODY_HEADERS = [
 /** Those that a request may have of its own. With others it could pretend to have come through a proxy that it went around. */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 
-/** Answers to a request of the batch, for a user who is known. */
-export type AnswerMember = (
-  request: ApiRequest,
-  user: User,
-  requestId: string,
-) => Promise<ApiResponse>;
+/** The requests of a batch, each of which passes through the API as if it came alone. */
+export interface BatchMembers {
+  /** Answers a request of an authenticated user. */
+  answer(request: ApiRequest, user: User, requestId: string): Promise<ApiResponse>;
+  /** Whether the route of the decoded path may be called in a batch. */
+  isBatched(method: string, segments: readonly string[]): boolean;
+  /** Methods and paths of all routes that may be called in a batch. */
+  batched(): readonly string[];
+}
 
 type BatchParts = Pick<ApiParts, "runtime" | "settings">;
 
-export function batchRoutes(parts: BatchParts, answer: AnswerMember): readonly Route[] {
+export function batchRoutes(parts: BatchParts, members: BatchMembers): readonly Route[] {
   return [
-    defineRoute("POST", "/_tandem/_batch", async (call) => {
-      const requests = await readRequests(parts, call);
+    defineRoute("POST", "/_tandem/_batch", { ...PUBLIC, admission: "free" }, async (call) => {
+      const requests = await readRequests(parts, members, call);
       const { renewedCookie: _, ...user } = call.user;
       const signals = followers(call.request.signal, requests.length);
       const answers = requests.map((request, number) =>
-        answer({ ...request, signal: signals[number] as AbortSignal }, user, call.requestId),
+        members.answer(
+          { ...request, signal: signals[number] as AbortSignal },
+          user,
+          call.requestId,
+        ),
       );
       const body = new BatchAnswers(parts.runtime.clock, call.request.signal).of(answers);
       return { status: 200, headers: { "Content-Type": BATCH_TYPE }, body };
@@ -83,7 +77,11 @@ export function batchRoutes(parts: BatchParts, answer: AnswerMember): readonly R
   ];
 }
 
-async function readRequests(parts: BatchParts, call: Call): Promise<readonly ApiRequest[]> {
+async function readRequests(
+  { settings }: BatchParts,
+  members: BatchMembers,
+  call: Call,
+): Promise<readonly ApiRequest[]> {
   const type = call.request.headers.get("content-type");
   if (type !== BATCH_TYPE) {
     throw new ProtocolError(415, "bad_content_type", `Content-Type must be ${BATCH_TYPE}`);
@@ -93,12 +91,22 @@ async function readRequests(parts: BatchParts, call: Call): Promise<readonly Api
   if (!reader.isWhole) throw badRequest("The batch ends within a message");
   const shared = new Map(call.request.headers);
   for (const name of BODY_HEADERS) shared.delete(name);
-  return messages.map((message, number) => requestOf(parts, call, shared, message, number));
+  return messages.map((message, number) => {
+    const request = requestOf(call, shared, message, number);
+    const { method, path, query } = request;
+    const isFeed = (query.get("feed") ?? "normal") !== "normal";
+    if (isFeed || !members.isBatched(method, splitPath(path, settings))) {
+      const known = members.batched().join(", ");
+      throw badRequest(
+        `${method} ${path} is not for a batch (message ${number}), which takes ${known}, without a feed`,
+      );
+    }
+    return request;
+  });
 }
 
 /** Throws a ProtocolError 400 for a request that no batch may have. */
 function requestOf(
-  { settings }: BatchParts,
   call: Call,
   shared: ReadonlyMap<string, string>,
   { head, body }: BatchMessage,
@@ -115,13 +123,6 @@ function requestOf(
   const path = question < 0 ? target : target.slice(0, question);
   const query = parseQuery(question < 0 ? "" : target.slice(question + 1));
   if (query === undefined) throw badRequest(`The query of message ${number} is not UTF-8`);
-  const isFeed = (query.get("feed") ?? "normal") !== "normal";
-  if (isFeed || !BATCHED.has(`${method} ${shapeOf(splitPath(path, settings))}`)) {
-    const known = [...BATCHED].join(", ");
-    throw badRequest(
-      `${method} ${path} is not for a batch (message ${number}), which takes ${known}, without a feed`,
-    );
-  }
   const headers = new Map(shared);
   for (const [name, value] of Object.entries(own)) {
     const isOwn = OWN_HEADERS.has(name.toLowerCase()) && typeof value === "string";
@@ -144,15 +145,6 @@ function followers(signal: AbortSignal, count: number): readonly AbortSignal[] {
   if (signal.aborted) abortAll();
   else signal.addEventListener("abort", abortAll, { once: true });
   return controllers.map((controller) => controller.signal);
-}
-
-/** The path with what stands for names. */
-function shapeOf(segments: readonly string[]): string {
-  const [database = "_", resource, , ...rest] = segments;
-  if (!isDatabaseSegment(database)) return `/${segments.join("/")}`;
-  if (resource === undefined) return "/{db}";
-  if (resource !== "_local" || segments.length < 3) return `/{db}/${segments.slice(1).join("/")}`;
-  return `/{db}/_local/{id}${rest.map((segment) => `/${segment}`).join("")}`;
 }
 
 /** The answers to a batch, in the order in which they come. */

@@ -5,6 +5,7 @@ import type { Call } from "../http/call.ts";
 import { acceptsEncoding } from "../http/compressed-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { type Headers, notModified } from "../http/responses.ts";
+import { PAGE } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 import type { StaticFiles } from "../http/static-files.ts";
 
@@ -36,10 +37,10 @@ const ENCODINGS = [
 /** `files`: the built dashboard; undefined: none was built. */
 export function dashboardRoutes(files: StaticFiles | undefined): Route[] {
   return [
-    defineRoute("GET", "/_dashboard", async (call) =>
+    defineRoute("GET", "/_dashboard", PAGE, async (call) =>
       call.request.path.endsWith("/") ? serve(files, call) : redirect(call),
     ),
-    defineRoute("GET", "/_dashboard/{file...}", (call) => serve(files, call)),
+    defineRoute("GET", "/_dashboard/{file...}", PAGE, (call) => serve(files, call)),
   ];
 }
 

@@ -6,6 +6,7 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { requireNode } from "../http/node-name.ts";
 import { readJsonBody } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
+import { CONFIGURATION, OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 export interface ShownSetting {
@@ -62,40 +63,49 @@ export function nodeConfigurationRoutes(
   const root = "/_node/{node}/_config";
   const key = `${root}/{section}/{key}`;
   return [
-    defineRoute("GET", "/_tandem/settings", async () => showSettings(configuration, nodeName)),
+    defineRoute("GET", "/_tandem/settings", OPERATIONS, async () =>
+      showSettings(configuration, nodeName),
+    ),
     defineRoute(
       "GET",
       "/_node/{node}",
+      OPERATIONS,
       here(async () => json(200, { name: nodeName })),
     ),
     defineRoute(
       "GET",
       root,
+      CONFIGURATION,
       here(async () => showAll(configuration)),
     ),
     defineRoute(
       "POST",
       `${root}/_reload`,
+      CONFIGURATION,
       here(() => reload(configuration)),
     ),
     defineRoute(
       "GET",
       `${root}/{section}`,
+      CONFIGURATION,
       here((call) => showSection(configuration, call)),
     ),
     defineRoute(
       "GET",
       key,
+      CONFIGURATION,
       here((call) => showValue(configuration, call)),
     ),
     defineRoute(
       "PUT",
       key,
+      CONFIGURATION,
       here((call) => setValue(configuration, call)),
     ),
     defineRoute(
       "DELETE",
       key,
+      CONFIGURATION,
       here((call) => deleteValue(configuration, call)),
     ),
   ];

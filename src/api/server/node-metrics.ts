@@ -5,6 +5,7 @@ import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { requireNode } from "../http/node-name.ts";
 import { json } from "../http/responses.ts";
+import { METRICS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 export interface NodeMetrics {
@@ -50,16 +51,18 @@ export function nodeMetricsRoutes(metrics: NodeMetrics, nodeName: string): reado
     };
   const statistics = here(async (call) => json(200, await showStatistics(metrics, call)));
   return [
-    defineRoute("GET", "/_node/{node}/_stats", statistics),
-    defineRoute("GET", "/_node/{node}/_stats/{path...}", statistics),
+    defineRoute("GET", "/_node/{node}/_stats", METRICS, statistics),
+    defineRoute("GET", "/_node/{node}/_stats/{path...}", METRICS, statistics),
     defineRoute(
       "GET",
       "/_node/{node}/_system",
+      METRICS,
       here(async () => json(200, metrics.system())),
     ),
     defineRoute(
       "GET",
       "/_node/{node}/_prometheus",
+      METRICS,
       here(async () => showPrometheus(metrics)),
     ),
   ];

@@ -1,5 +1,6 @@
 /** `/_tandem/secrets`: the keys that seal secrets in the store, and how they are changed. CouchDB has no counterpart. */
 import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 /** The keys of a node's store, by their ids. No key is shown. */
@@ -31,8 +32,10 @@ export interface SecretKeysStatus {
 
 export function secretsRoutes(keys: SecretKeys): readonly Route[] {
   return [
-    defineRoute("GET", "/_tandem/secrets", async () => json(200, view(await keys.status()))),
-    defineRoute("POST", "/_tandem/secrets/_rotate", async () => {
+    defineRoute("GET", "/_tandem/secrets", OPERATIONS, async () =>
+      json(200, view(await keys.status())),
+    ),
+    defineRoute("POST", "/_tandem/secrets/_rotate", OPERATIONS, async () => {
       await keys.begin();
       return json(202, view(await keys.status()));
     }),

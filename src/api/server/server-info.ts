@@ -5,6 +5,7 @@ import type { ServerInfoParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json, jsonText } from "../http/responses.ts";
+import { ADMIN, OPERATIONS, PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 /** For caches of every age. */
@@ -16,12 +17,16 @@ const NOT_CACHED = {
 
 export function serverInfoRoutes(parts: ServerInfoParts): Route[] {
   return [
-    defineRoute("GET", "/", async () => welcome(parts)),
-    defineRoute("GET", "/_up", async () => up(parts)),
-    defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
-    defineRoute("GET", "/_membership", async () => membership(parts)),
-    defineRoute("GET", "/_cluster_setup", async () => json(200, { state: "single_node_enabled" })),
-    defineRoute("POST", "/_cluster_setup", async () => {
+    defineRoute("GET", "/", PUBLIC, async () => welcome(parts)),
+    defineRoute("GET", "/_up", { ...PUBLIC, admission: "free" }, async () => up(parts)),
+    defineRoute("GET", "/_uuids", PUBLIC, async (call) => uuids(parts, call)),
+    defineRoute("GET", "/_membership", { ...OPERATIONS, admission: "counted" }, async () =>
+      membership(parts),
+    ),
+    defineRoute("GET", "/_cluster_setup", ADMIN, async () =>
+      json(200, { state: "single_node_enabled" }),
+    ),
+    defineRoute("POST", "/_cluster_setup", ADMIN, async () => {
       throw badRequest("Cluster is already finished");
     }),
   ];

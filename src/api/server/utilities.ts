@@ -4,6 +4,7 @@ import { serverUrl } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { type Headers, notModified } from "../http/responses.ts";
+import { PAGE, PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 import type { StaticFiles } from "../http/static-files.ts";
 
@@ -26,11 +27,11 @@ export function utilityRoutes(files: StaticFiles | undefined): Route[] {
       headers: PAGE_HEADERS,
     });
   return [
-    defineRoute("GET", "/_utils", async (call) =>
+    defineRoute("GET", "/_utils", PAGE, async (call) =>
       call.request.path.endsWith("/") ? page(call) : redirect(call),
     ),
-    defineRoute("GET", "/_utils/{file...}", page),
-    defineRoute("GET", "/favicon.ico", (call) =>
+    defineRoute("GET", "/_utils/{file...}", PAGE, page),
+    defineRoute("GET", "/favicon.ico", PUBLIC, (call) =>
       serve(files, call, { segments: ["favicon.ico"], headers: ICON_HEADERS }),
     ),
   ];

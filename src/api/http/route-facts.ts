@@ -1,0 +1,63 @@
+/** Facts that each route declares next to its handler: who may call it, and how it is admitted. */
+
+/**
+ * Who may call a route. Server admins may call all of them. The names from `database` on stand for CouchDB's rules for one
+ * kind of resource (`chttpd_auth_request`), which depend on the method and on the database.
+ */
+export type Access =
+  | "anybody"
+  /** A user with a name who is not a read-only operator. */
+  | "replicating-user"
+  | "metrics-reader"
+  /** Reads for operators; any other method for server admins. */
+  | "operations-reader"
+  | "server-admin"
+  | "database-member"
+  | "database-admin"
+  /** Pages for anybody. */
+  | "page"
+  /** Names of databases: for anybody, unless `[chttpd] admin_only_all_dbs`. */
+  | "database-list"
+  /** Configuration of the node. */
+  | "configuration"
+  /** A database itself. */
+  | "database"
+  /** Its security object and limits. */
+  | "database-setting"
+  | "all-documents"
+  | "changes"
+  | "local-documents"
+  /** One document of any kind, or an attachment. */
+  | "document";
+
+/**
+ * Whether a request takes one of the node's places (`[tandem] max_requests`). Free are live feeds, and whatever operators
+ * need on an overloaded node.
+ */
+export type AdmissionRule = "counted" | "free" | "free-if-live";
+
+export interface RouteFacts {
+  readonly access: Access;
+  readonly admission: AdmissionRule;
+  /** Whether `_tandem/_batch` accepts it: short questions of replicators. */
+  readonly isBatched: boolean;
+  /** Whether a POST may have the content type of an HTML form. */
+  readonly acceptsForms?: boolean;
+}
+
+const COUNTED = { admission: "counted", isBatched: false } as const;
+const FREE = { admission: "free", isBatched: false } as const;
+
+export const PUBLIC: RouteFacts = { ...COUNTED, access: "anybody" };
+export const PAGE: RouteFacts = { ...COUNTED, access: "page" };
+export const ADMIN: RouteFacts = { ...COUNTED, access: "server-admin" };
+export const OPERATIONS: RouteFacts = { ...FREE, access: "operations-reader" };
+export const METRICS: RouteFacts = { ...FREE, access: "metrics-reader" };
+export const CONFIGURATION: RouteFacts = { ...FREE, access: "configuration" };
+export const REPLICATING: RouteFacts = { ...FREE, access: "replicating-user" };
+export const DATABASE_LIST: RouteFacts = { ...COUNTED, access: "database-list" };
+export const DATABASE: RouteFacts = { ...COUNTED, access: "database" };
+export const DATABASE_SETTING: RouteFacts = { ...COUNTED, access: "database-setting" };
+export const DATABASE_ADMIN: RouteFacts = { ...COUNTED, access: "database-admin" };
+export const MEMBER: RouteFacts = { ...COUNTED, access: "database-member" };
+export const DOCUMENT: RouteFacts = { ...COUNTED, access: "document" };
