@@ -148,9 +148,35 @@ test("a replication document has the rights with which its owner wrote it, whoev
   expect(changed.status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject(refused);
   // With his password, the same text has his rights.
-  const again = { ...stored, worker_batch_size: 7, _rev: changed.body.rev };
-  expect((await ask("PUT", place, JOE, again)).status).toBe(201);
-  expect(await jobOfDocument("copy")).toMatchObject({ state: "completed" });
+  expect((await ask("PUT", "/_replicator/joes", JOE, copy)).status).toBe(201);
+  expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
+});
+
+test("a document is another user's to whom another handler vouches for the same name", async () => {
+  const tokens = await token("joe");
+  const users = { directory: JOE, token: tokens, proxy: proxied("joe") };
+  const target = {
+    url: "http://127.0.0.1:9/x",
+    auth: { basic: { username: "u", password: "s3c" } },
+  };
+  for (const [author, own] of Object.entries(users)) {
+    const place = `/_replicator/of-${author}`;
+    const { body: written } = await ask("PUT", place, own, { source: "secret", target });
+    expect((await ask("GET", place, own)).body.target).toEqual(target);
+    for (const [reader, as] of Object.entries(users)) {
+      if (reader === author) continue;
+      expect(JSON.stringify((await ask("GET", place, as)).body)).not.toContain("s3c");
+      const edit = { source: "other", target, owner: "joe", _rev: written.rev };
+      expect(await ask("PUT", place, as, edit)).toMatchObject(FORBIDDEN);
+      expect(await ask("DELETE", `${place}?rev=${written.rev}`, as)).toMatchObject(FORBIDDEN);
+      const leaf = { ...edit, _id: `of-${author}`, _rev: "1-ffffffffffffffffffffffffffffffff" };
+      const bulk = { docs: [leaf], new_edits: false };
+      const refused = await ask("POST", "/_replicator/_bulk_docs", as, bulk);
+      expect(refused.body).toMatchObject([{ error: "forbidden" }]);
+      expect((await ask("GET", `${place}?conflicts=true`, ROOT)).body._conflicts).toBeUndefined();
+    }
+    expect((await ask("DELETE", `${place}?rev=${written.rev}`, own)).status).toBe(200);
+  }
 });
 
 test("a job ends when its owner is deleted, whom the database still names; one that was vouched for stays", async () => {

@@ -47,15 +47,15 @@ export async function ownershipRefusal(
   if (writer.userName === null) {
     return { rejected: "unauthorized", reason: "You are not an authenticated user" };
   }
-  const isOthers = await hasOtherOwner(tx, database, edit.id, writer.userName);
+  const isOthers = await hasOtherOwner(tx, database, edit.id, writer);
   if (edit.deleted) {
     if (!isOthers || isDatabaseAdmin(await database.security(tx), writer)) return undefined;
     return OTHERS;
   }
   const owner = ownerOf(edit.body);
   // An interactive edit without an owner becomes the writer's.
-  const isOwn = owner === writer.userName || (owner === undefined && edit.mode === "interactive");
-  return isOthers || !isOwn ? OTHERS : undefined;
+  const isNamed = owner === writer.userName || (owner === undefined && edit.mode === "interactive");
+  return isOthers || !isNamed ? OTHERS : undefined;
 }
 
 /**
@@ -80,18 +80,32 @@ export async function leavesRefusal(
   return { rejected: "forbidden", reason };
 }
 
+/**
+ * Whether the document is the user's: it names him, and the same handler vouched for its author. A token, a proxy and our own
+ * directory may each know somebody else by one name.
+ */
+function isOwn(
+  { body, authority }: Pick<Document, "body" | "authority">,
+  { userName, vouchedBy }: SecuritySubject,
+): boolean {
+  if (userName === null || ownerOf(body) !== userName) return false;
+  if (authority === undefined) return true;
+  const author = authority.userName === userName ? authority.vouched?.by : undefined;
+  return author === vouchedBy;
+}
+
 /** Whether a leaf belongs to another user. Holds one body at a time, and stops at the first of another user. */
 async function hasOtherOwner(
   tx: ReadTransaction,
   database: Database,
   id: string,
-  userName: string,
+  writer: SecuritySubject,
 ): Promise<boolean> {
   const leaves = (await database.leaves(tx, id)).filter(({ deleted }) => !deleted);
   if (leaves.length > LEAVES_MAX) return true;
   for (const { revision } of leaves) {
     const [leaf] = await database.readRevision(tx, id, revision);
-    if (leaf !== undefined && ownerOf(leaf.body) !== userName) return true;
+    if (leaf !== undefined && !isOwn(leaf, writer)) return true;
   }
   return false;
 }
@@ -116,8 +130,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
 
 /** The document as users see it who are not admins of the database: documents of others have no credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
-  const isOwn = reader.userName !== null && ownerOf(document.body) === reader.userName;
-  if (isOwn || document.id.startsWith("_design/")) return document;
+  if (isOwn(document, reader) || document.id.startsWith("_design/")) return document;
   return { ...document, body: withoutCredentials(document.body) };
 }
 
