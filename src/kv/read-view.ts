@@ -27,6 +27,7 @@ export interface PageOptions {
   readonly reverse: boolean;
   readonly rowCountMax: number;
   readonly byteCountMax: number;
+  readonly lengthsOnly: boolean;
 }
 
 export interface ReadView {
@@ -46,7 +47,8 @@ export function readPage(
   const reverse = options.reverse ?? false;
   const rowCountMax = options.limit ?? Number.POSITIVE_INFINITY;
   const byteCountMax = options.byteLimit ?? Number.POSITIVE_INFINITY;
-  const pageOptions = { reverse, rowCountMax, byteCountMax };
+  const lengthsOnly = options.lengthsOnly ?? false;
+  const pageOptions = { reverse, rowCountMax, byteCountMax, lengthsOnly };
   if (view.buffer.leavesAlone(begin, end)) return view.snapshot.page(begin, end, pageOptions);
   return mergedPage(view, begin, end, pageOptions);
 }
@@ -67,7 +69,7 @@ function mergedPage(
   { snapshot, buffer }: ReadView,
   begin: Key,
   end: Key,
-  { reverse, rowCountMax, byteCountMax }: PageOptions,
+  { reverse, rowCountMax, byteCountMax, lengthsOnly }: PageOptions,
 ): Page<KeyValue> {
   const merged: KeyValue[] = [];
   let byteCount = 0;
@@ -78,6 +80,7 @@ function mergedPage(
       reverse,
       rowCountMax: Math.min(rowCountMax, MERGE_ROW_COUNT),
       byteCountMax,
+      lengthsOnly,
     });
     const last = stored.entries[stored.entries.length - 1];
     const exhausted = stored.stoppedBy === "exhausted" || last === undefined;

@@ -149,7 +149,7 @@ export class Remover {
     }
     const { entries, stoppedBy } = await tx.snapshot.getRangePage(
       { begin, end },
-      { limit: PAGE_KEYS_MAX, byteLimit: PAGE_BYTES_MAX },
+      { limit: PAGE_KEYS_MAX, byteLimit: PAGE_BYTES_MAX, lengthsOnly: true },
     );
     const last = entries.at(-1);
     if (last !== undefined) tx.clearRange({ begin, end: keyAfter(last.key) });

@@ -28,6 +28,8 @@ export interface RangeOptions {
   readonly reverse?: boolean;
   /** Stop after the row that reaches so many bytes of keys and values; no limit when absent. */
   readonly byteLimit?: number;
+  /** Values have their lengths and no defined bytes, which spares an engine the copies. */
+  readonly lengthsOnly?: boolean;
 }
 
 /** Reads. Serializable unless they go through `snapshot`. */

@@ -14,6 +14,7 @@ import {
   type StoreSnapshot,
   type Value,
 } from "../../kv/index.ts";
+import { reading } from "./encoding.ts";
 import { unavailable } from "./environment.ts";
 import {
   decodeShared,
@@ -129,7 +130,16 @@ class LmdbSnapshot implements StoreSnapshot {
     return decodeShared(key, value).find((row) => compareBytes(row.key, key) === 0)?.value;
   }
 
-  page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
+  page(begin: Key, end: Key, options: PageOptions): Page<KeyValue> {
+    const what = options.lengthsOnly ? "lengths" : "bytes";
+    return reading(what, () => this.#page(begin, end, options));
+  }
+
+  #page(
+    begin: Key,
+    end: Key,
+    { reverse, rowCountMax, byteCountMax, lengthsOnly }: PageOptions,
+  ): Page<KeyValue> {
     const entries: KeyValue[] = [];
     if (compareBytes(begin, end) >= 0) return { entries, stoppedBy: "exhausted" };
     let byteCount = 0;
@@ -141,7 +151,8 @@ class LmdbSnapshot implements StoreSnapshot {
       : { start: from, end: to, transaction };
     for (const { key, value } of this.#database.getRange(range)) {
       if (isSharedRecord(key)) {
-        const rows = decodeShared(key, value).filter(
+        const record = lengthsOnly ? this.#sharedRecord(key) : value;
+        const rows = decodeShared(key, record).filter(
           (row) => compareBytes(row.key, begin) >= 0 && compareBytes(row.key, end) < 0,
         );
         if (reverse) rows.reverse();
@@ -161,12 +172,19 @@ class LmdbSnapshot implements StoreSnapshot {
     return { entries, stoppedBy: "exhausted" };
   }
 
+  #sharedRecord(sharing: Uint8Array): Uint8Array {
+    const read = () => this.#database.get(storedKey(sharing), this.#options);
+    return reading("bytes", read) ?? NO_ROWS;
+  }
+
   release(): void {
     if (this.#released) return;
     this.#released = true;
     this.#release(this.#shared);
   }
 }
+
+const NO_ROWS = new Uint8Array(0);
 
 /** Every row of a snapshot in order of its key, about a megabyte at a time. Throws KV_UNAVAILABLE with the reason. */
 export function* pagesOf(
@@ -177,6 +195,7 @@ export function* pagesOf(
     reverse: false,
     rowCountMax: Number.POSITIVE_INFINITY,
     byteCountMax: PAGE_BYTES,
+    lengthsOnly: false,
   };
   try {
     for (let begin = FIRST_KEY; ; ) {

@@ -5,7 +5,7 @@ import {
   type KeyValue,
   writeVersionstamp,
 } from "../../kv/index.ts";
-import { asBuffer } from "./encoding.ts";
+import { asBuffer, reading } from "./encoding.ts";
 import {
   decodeShared,
   encodeShared,
@@ -37,7 +37,7 @@ export class Tree {
 
   /** All keys of the range, read at once: what follows may write there. */
   keys(range: { readonly start: Buffer; readonly end: Buffer }): Uint8Array[] {
-    return [...this.#database.getKeys(range)];
+    return reading("lengths", () => [...this.#database.getKeys(range)]);
   }
 
   put(key: Buffer, value: Buffer): void {

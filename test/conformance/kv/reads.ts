@@ -123,6 +123,30 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
+  test("a page of lengths has the keys, and values as long as the stored ones", async () => {
+    const key = (length: number): Uint8Array => new Uint8Array(length).fill(0x61);
+    const lengths = [
+      [100, 0],
+      [4_000, 70],
+      [4_500, 90_000],
+      [9_000, 5],
+    ] as const;
+    await fixture().kv.transact(async (tx) => {
+      for (const [keyLength, valueLength] of lengths) {
+        tx.set(key(keyLength), new Uint8Array(valueLength).fill(1));
+      }
+    });
+    const range = { begin: key(1), end: bytes("b") };
+    const measured = await fixture().peerKv.read(async (tx) => {
+      const { entries } = await tx.getRangePage(range, { lengthsOnly: true });
+      expect(entries.every((row) => Buffer.compare(row.key, key(row.key.length)) === 0)).toBe(true);
+      return entries.map((row) => [row.key.length, row.value.length]);
+    });
+    expect(measured).toEqual(lengths);
+    const values = await fixture().peerKv.read((tx) => tx.getRangePage(range));
+    for (const { value } of values.entries) expect(value.every((byte) => byte === 1)).toBe(true);
+  });
+
   test("a long range streams in order, both ways, and may be left early", async () => {
     const keys = Array.from({ length: 2_500 }, (_, index) => `k${String(index).padStart(5, "0")}`);
     await fill(...keys);

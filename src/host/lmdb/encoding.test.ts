@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { keyEncoder, reading, valueEncoder } from "./encoding.ts";
+
+const stored = new Uint8Array(200).fill(7);
+
+test("whoever reads lengths pins no memory of others, and copies no value", () => {
+  const kept = keyEncoder.readKey(stored, 0, 101);
+  const [key, value] = reading("lengths", () => [
+    keyEncoder.readKey(stored, 0, 101),
+    valueEncoder.decode(stored),
+  ]);
+  expect(key).toEqual(kept);
+  expect(key?.buffer.byteLength).toBe(100);
+  expect(kept.buffer.byteLength).toBeGreaterThan(100);
+  expect(value).toHaveLength(200);
+  expect(value).not.toEqual(stored);
+  expect(valueEncoder.decode(stored)).toEqual(stored);
+});
+
+test("reading goes back to whole bytes after an error", () => {
+  const fail = () => {
+    throw new Error("failed");
+  };
+  expect(() => reading("lengths", fail)).toThrow("failed");
+  expect(valueEncoder.decode(stored)).toEqual(stored);
+});
