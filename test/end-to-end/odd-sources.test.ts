@@ -44,6 +44,15 @@ const LISTED_REVISIONS = [
 const md5 = (bytes: Uint8Array): string =>
   `md5-${createHash("md5").update(bytes).digest("base64")}`;
 
+/** Histories under which a target would store another tree than the source has. */
+const HISTORIES = {
+  "without its history": {},
+  "with the history of another revision": {
+    _revisions: { start: 2, ids: ["1".repeat(32), HASH] },
+  },
+  "with the history of another generation": { _revisions: { ids: [HASH], start: 1 } },
+};
+
 interface Part {
   readonly attachment: Readonly<Record<string, unknown>>;
   /** Headers and bytes of the parts for the document and its attachment, and of the part that holds both. */
@@ -286,6 +295,32 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
         expect(body).toEqual({ _id: "a", _rev: `1-${HASH}`, _conflicts: ["1-"] });
         const shown = failures.map(({ id, rev }) => ({ _id: id, _rev: rev }));
         expect(new Set(shown)).toEqual(new Set(listed));
+      },
+    );
+
+    test.each(
+      Object.entries(HISTORIES).flatMap(([what, history]) =>
+        (["json", "none"] as const).map((bulkGet) => ({ what, history, bulkGet })),
+      ),
+    )(
+      "a document $what is listed, and the others arrive (bulk read: $bulkGet)",
+      async ({ what, history, bulkGet }) => {
+        const name = nameOf(`${what.replaceAll(/[^a-z]+/g, "-")}-${bulkGet}`);
+        const odd = { _id: "b", _rev: `2-${HASH}` };
+        source.databases.set(name, {
+          documents: [...GOOD.filter(({ _id }) => _id !== "b"), odd],
+          bulkGet,
+          sent: (document) =>
+            document._id === "b" ? { ...document, ...history } : withRevisions(document),
+        });
+        await start(name, { continuous, isRemote });
+        const { job, ids, failures } = await settled(name, { continuous, arrived: 2, listed: 1 });
+        expect(job).toMatchObject({ state: continuous ? "running" : "completed", error_count: 0 });
+        expect(ids).toEqual(["a", "c"]);
+        expect(failures).toEqual([
+          expect.objectContaining({ id: "b", phase: "read", rev: `2-${HASH}` }),
+        ]);
+        expect(failures[0]?.reason).toContain("revision_history_missing");
       },
     );
 

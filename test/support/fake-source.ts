@@ -19,6 +19,8 @@ export interface FakeDatabase {
   readonly sequence?: (number: number) => string;
   /** Answers `GET /db/doc?open_revs` in place of a JSON array. */
   readonly openRevisions?: (documents: readonly FakeDocument[]) => FakeAnswer;
+  /** Members of every document that is sent. Default: as for `revs=true`. */
+  readonly sent?: (document: FakeDocument) => object;
 }
 
 export interface FakeAnswer {
@@ -111,7 +113,8 @@ async function respond(
   const found = database.documents.filter((it) => it._id === id && revisions.includes(it._rev));
   if (found.length === 0) return send({ error: "not_found", reason: "missing" }, 404);
   if (database.openRevisions !== undefined) return send(database.openRevisions(found));
-  send(found.map((document) => ({ ok: withRevisions(document) })));
+  const { sent = withRevisions } = database;
+  send(found.map((document) => ({ ok: sent(document) })));
 }
 
 const isAnswer = (value: unknown): value is FakeAnswer =>
@@ -138,10 +141,10 @@ export function withRevisions(document: FakeDocument): object {
   return { ...document, _revisions: { start: Number(start), ids: [hash] } };
 }
 
-function bulkRow({ documents }: FakeDatabase) {
+function bulkRow({ documents, sent = withRevisions }: FakeDatabase) {
   return ({ id, rev }: { readonly id: string; readonly rev: string }): object => {
     const found = documents.find((it) => it._id === id && it._rev === rev);
     const error = { id, rev, error: "not_found", reason: "missing" };
-    return { id, docs: [found === undefined ? { error } : { ok: withRevisions(found) }] };
+    return { id, docs: [found === undefined ? { error } : { ok: sent(found) }] };
   };
 }

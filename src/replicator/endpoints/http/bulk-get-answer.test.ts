@@ -36,6 +36,11 @@ test.each([
     "attachments, written with escapes",
     '[{"ok":{"_id":"a","_\\u0061ttachments":{"x":{"stub":true}}}}]',
   ],
+  ["no history", '[{"ok":{"_id":"a","_rev":"2-a"}}]'],
+  [
+    "the history of another revision",
+    '[{"ok":{"_id":"a","_rev":"2-a","_revisions":{"start":2,"ids":["b","a"]}}}]',
+  ],
   ["another document", '[{"ok":{"_id":"b"}}]'],
   ["no object for a document", '[{"ok":7}]'],
   ["no object for a result", "[null]"],

@@ -5,6 +5,7 @@
 import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../../../protocol/index.ts";
 import type { BulkReadResult, PlainDocument, RevisionRequest } from "../endpoint.ts";
+import { historyFault } from "./received-history.ts";
 import type { Outline } from "./requests.ts";
 
 /** The members of a document are in a list of documents, in a row, in the list of rows. */
@@ -51,6 +52,7 @@ function resultOf(row: JsonValue, id: string, withBytes: boolean): BulkReadResul
   for (let index = 0; index < items.length; index++) {
     const document = items[index]?.member("ok");
     if (document?.member("_id")?.isString(id) !== true) return { kind: "separately" };
+    if (historyFault(document) !== undefined) return { kind: "separately" };
     const attachments = document.member("_attachments");
     if (attachments !== undefined && !(withBytes && areInline(attachments))) isPlain = false;
     documents[index] = new ReadDocument(id, document, attachments !== undefined);

@@ -31,6 +31,7 @@ import {
 import { type AttachmentStream, InvalidDocumentError, type StreamedDocument } from "../endpoint.ts";
 import { DOCUMENT_ANSWER } from "./answer-budget.ts";
 import { isTooMuch } from "./json-answer.ts";
+import { historyFault } from "./received-history.ts";
 
 /** Members of a document, each of which takes memory while the document is parsed. */
 const MEMBERS_MAX = 1_000_000;
@@ -231,12 +232,16 @@ async function* bounded(
 }
 
 function parseDocument(document: JsonValue): WireDocument {
+  let parsed: WireDocument;
   try {
-    return wireDocumentOf(document);
+    parsed = wireDocumentOf(document);
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new InvalidDocumentError(error.error, error.reason, { cause: error });
   }
+  const fault = historyFault(document);
+  if (fault !== undefined) throw new InvalidDocumentError("revision_history_missing", fault);
+  return parsed;
 }
 
 function boundaryOf(parameters: ReadonlyMap<string, string>): string {

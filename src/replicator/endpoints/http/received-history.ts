@@ -1,0 +1,35 @@
+/** The history of a document that a source sent for `revs=true`. */
+import type { JsonValue } from "../../../base/index.ts";
+import { parseRevision } from "../../../protocol/index.ts";
+import { parseObject } from "./json-answer.ts";
+
+/** A history begins like this on all servers, which saves parsing a thousand ancestors. */
+const USUAL_BEGINNING = /^\{"start":(\d+),"ids":\["([^"\\]*)"/;
+
+/**
+ * Why the history must not be written, if so. Without `_revisions` a target takes the revision for a root: it loses the
+ * ancestors and is in conflict with those that the target has. Of two different names the target stores that of `_revisions`.
+ */
+export function historyFault(document: JsonValue): string | undefined {
+  const revision = document.member("_rev")?.string;
+  const named = revision === undefined ? undefined : parseRevision(revision);
+  if (named === undefined) return undefined;
+  const text = document.member("_revisions")?.text;
+  if (text === undefined) {
+    return named.generation > 1 ? "The source sent the document without its history" : undefined;
+  }
+  const leaf = leafOf(text);
+  if (leaf === undefined) return undefined;
+  const isSame =
+    leaf.start === named.generation && leaf.hash.toLowerCase() === named.hash.toLowerCase();
+  return isSame ? undefined : "The source sent the history of another revision";
+}
+
+/** The newest revision, or `undefined` for what is not a history: that is refused when the document is parsed. */
+function leafOf(text: string): { readonly start: number; readonly hash: string } | undefined {
+  const usual = USUAL_BEGINNING.exec(text);
+  if (usual !== null) return { start: Number(usual[1]), hash: usual[2] as string };
+  const { start, ids } = parseObject(text) ?? {};
+  const hash: unknown = Array.isArray(ids) ? ids[0] : undefined;
+  return typeof start === "number" && typeof hash === "string" ? { start, hash } : undefined;
+}
