@@ -253,6 +253,19 @@ test.each([
   await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
 });
 
+test("a server that confirms documents has to confirm all that it does not refuse", async () => {
+  const row = (id: string) => ({ ok: true, id, rev: "1-a" });
+  const refused = { id: "b", error: "forbidden", reason: "no" };
+  const documents = ["a", "b"].map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`));
+  const write = (rows: readonly object[]) =>
+    open(() => ({ status: 201, body: JSON.stringify(rows) })).writeDocuments(documents, signal);
+  await expect(write([row("a")])).rejects.toMatchObject({ error: "bulk_docs_failed" });
+  await expect(write([row("a"), row("a")])).rejects.toMatchObject({ error: "bulk_docs_failed" });
+  expect(await write([row("b"), row("a")])).toEqual([]);
+  expect(await write([row("a"), refused])).toMatchObject([{ id: "b", error: "forbidden" }]);
+  expect(await write([refused])).toMatchObject([{ id: "b", error: "forbidden" }]);
+});
+
 test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a","rev":"1-A"}]'])(
   "the answer %s says that the document was taken",
   async (body) => {
@@ -311,7 +324,11 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     },
   );
 
-  test.each(UNCONFIRMING)("%s is none to a commit", async (body) => {
+  test.each([
+    ...UNCONFIRMING,
+    '{"ok":false,"instance_start_time":"0"}',
+    '{"error":"x","instance_start_time":"0"}',
+  ])("%s is none to a commit", async (body) => {
     await expect(open(() => ({ status, body })).commit(signal)).rejects.toBeDefined();
   });
 
@@ -323,7 +340,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     const endpoint = open(({ method }) =>
       method === "PUT" ? { status, body } : { status: 404, body: '{"error":"not_found"}' },
     );
-    await endpoint.create({}, signal).catch(() => {});
+    expect(await endpoint.create({}, signal).catch(() => false)).toBe(false);
     await expect(endpoint.info(signal)).rejects.toBeDefined();
   });
 

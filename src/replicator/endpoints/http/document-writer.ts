@@ -167,7 +167,10 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 /** For what a document's length leaves out, and for a few characters that take more than a byte. */
 const MARGIN_CHARACTERS = 256;
 
-/** The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do not fit what was sent. */
+/**
+ * The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do not fit what was sent. CouchDB
+ * answers with errors only. A server that confirms documents has to confirm each that it did not refuse.
+ */
 function bulkFailures(
   documents: readonly PlainDocument[],
   answer: unknown,
@@ -180,13 +183,16 @@ function bulkFailures(
     sent.set(id, [...(sent.get(id) ?? []), namedRevision(text)]);
   }
   const failures: WriteFailure[] = [];
+  const confirmed = new Set<string>();
   for (const row of answer) {
     const { id, rev, status, error, reason } = row;
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
       // A server that made a revision of its own did not write the one that was sent.
-      if (!revisions.some((revision) => isWritten(row, String(id), revision))) return undefined;
+      const written = revisions.filter((revision) => isWritten(row, String(id), revision));
+      if (written.length === 0) return undefined;
+      for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
     // A row without a revision may mean any that was sent of the document: none of them counts as written.
@@ -201,8 +207,15 @@ function bulkFailures(
       });
     }
   }
-  return failures;
+  if (confirmed.size === 0) return failures;
+  for (const { id, revision } of failures) confirmed.add(keyOf(id, revision));
+  const isComplete = documents.every(({ id, text }) =>
+    confirmed.has(keyOf(id, namedRevision(text))),
+  );
+  return isComplete ? failures : undefined;
 }
+
+const keyOf = (id: unknown, revision: string): string => JSON.stringify([id, revision]);
 
 /** Whether an element of the answer tells of a document. Which members it has depends on the server. */
 function isRow(element: unknown): element is Partial<Record<string, unknown>> {

@@ -132,7 +132,8 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
     const { status, text } = response;
-    if (status === ALREADY_THERE || isDone(response)) this.#creationFailure = undefined;
+    const isCreated = isDone(response);
+    if (status === ALREADY_THERE || isCreated) this.#creationFailure = undefined;
     else if (status < 300) {
       this.#creationFailure = this.#requests.misread("db_create_failed", "", response, {
         text,
@@ -141,7 +142,7 @@ export class HttpEndpoint implements Endpoint {
     } else {
       this.#creationFailure = this.#requests.unexpected("db_create_failed", "", response, text);
     }
-    return response.status < 300;
+    return isCreated;
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
@@ -366,7 +367,7 @@ export class HttpEndpoint implements Endpoint {
       signal,
     });
     const body = asObject(response.json);
-    if (response.status === 201 && body?.instance_start_time !== undefined) {
+    if (response.status === 201 && isDone(response) && body?.instance_start_time !== undefined) {
       return startTimeOf(body.instance_start_time);
     }
     const isFailed = response.status >= 500 && response.status !== NOT_IMPLEMENTED;
