@@ -20,6 +20,7 @@ export {
   utf8Encode,
   utf8Slice,
 } from "./bytes.ts";
+export { clientNetwork } from "./client-network.ts";
 export {
   allTogether,
   forEachConcurrent,

@@ -11,6 +11,7 @@ import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
+import { clientNetwork } from "../../base/index.ts";
 
 /** Time for the headers of a request, for a TLS handshake, and between two pieces of a body. */
 const STALL_MS = 60_000;
@@ -124,7 +125,7 @@ export class Connections {
     const connection: Connection = {
       socket,
       openedAtMs: performance.now(),
-      client: clientOf(socket),
+      client: clientNetwork(socket.remoteAddress ?? ""),
       isReserved,
       request: undefined,
       response: undefined,
@@ -212,19 +213,6 @@ class WaitingConnections {
     // The largest changes by one at a time.
     if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
   }
-}
-
-/** Bits of an IPv6 address that one client chooses freely: all below a network of 64. */
-const NETWORK_GROUPS = 4;
-
-/** The client of a connection: an IPv4 address, or the network of an IPv6 address. */
-function clientOf({ remoteAddress = "" }: Socket): string {
-  if (!remoteAddress.includes(":") || remoteAddress.includes(".")) return remoteAddress;
-  const [head = "", tail] = remoteAddress.split("::");
-  const groups = head === "" ? [] : head.split(":");
-  const after = tail === undefined || tail === "" ? [] : tail.split(":");
-  const gap = tail === undefined ? 0 : 8 - groups.length - after.length;
-  return [...groups, ...Array(gap).fill("0"), ...after].slice(0, NETWORK_GROUPS).join(":");
 }
 
 const TIMED_OUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";

@@ -4,7 +4,7 @@
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { ApiRequest, User } from "../../api/index.ts";
-import type { Clock } from "../../base/index.ts";
+import { type Clock, clientNetwork } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
@@ -79,9 +79,9 @@ export class Authentication {
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
 
-  /** The address for which wrong passwords count. */
+  /** The address or network for which wrong passwords count. */
   #clientOf(request: ApiRequest): string {
-    return clientAddress(request, this.#parts.settings.trustedProxies);
+    return clientNetwork(clientAddress(request, this.#parts.settings.trustedProxies));
   }
 
   #ask(handler: string, request: ApiRequest): Promise<User | undefined> {
