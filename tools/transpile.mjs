@@ -1,6 +1,7 @@
 /**
  * Writes `dist/**.js` from `src/`, file by file and without checking types (`npm run type-check` does), so that a test runs
  * a second after an edit. An output has its source's modification time, by which a later run knows that it is current.
+ * `node tools/transpile.mjs src/base/lists.ts` writes the output of that file only.
  */
 import {
   mkdirSync,
@@ -11,7 +12,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { transformSync } from "rolldown/experimental";
 
@@ -24,9 +25,15 @@ const UNBUILT = /\.(test|fuzz|fixture)\.ts$|\.d\.ts$|^dashboard\//;
 /** `utimes` rounds. */
 const MTIME_TOLERANCE_MS = 2;
 
-const sources = new Set(filesOf(SOURCES, /\.ts$/).filter((path) => !UNBUILT.test(path)));
-removeOrphans();
-for (const path of sources) if (!isCurrent(path)) transpile(path);
+const wanted = process.argv.slice(2).map((path) => relative(SOURCES, join(ROOT, path)));
+if (wanted.length > 0) for (const path of wanted) transpile(path);
+else transpileAll();
+
+function transpileAll() {
+  const sources = new Set(filesOf(SOURCES, /\.ts$/).filter((path) => !UNBUILT.test(path)));
+  removeOrphans(sources);
+  for (const path of sources) if (!isCurrent(path)) transpile(path);
+}
 
 function transpile(path) {
   const source = join(SOURCES, path);
@@ -50,7 +57,7 @@ function isCurrent(path) {
 }
 
 /** Removes outputs without a source: a stale module could still be imported. */
-function removeOrphans() {
+function removeOrphans(sources) {
   for (const path of filesOf(OUTPUTS, /\.js$/)) {
     if (OTHERS.test(path) || sources.has(path.replace(/\.js$/, ".ts"))) continue;
     for (const ending of ["", ".map"]) rmSync(join(OUTPUTS, path + ending), { force: true });

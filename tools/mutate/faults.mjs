@@ -22,8 +22,14 @@ const METHODS = new Map([
   ["max", "min"],
   ["startsWith", "endsWith"],
 ]);
-/** Messages and measurements have no effect that a test should insist on. */
-const UNCHECKED = /\b(trace\.event|assert|stderr\.write|metrics|span)\b/;
+/**
+ * Statements without an effect that a test should insist on: messages, measurements, assertions, estimates of sizes, and the release of
+ * timers and listeners that would end with their owner.
+ */
+const UNCHECKED =
+  /\b(trace\.event|assert\w*|stderr\.write|log\.\w+|metrics|span|learn|unref|watch\.cancel|clearTimeout|clearInterval|removeEventListener|yielder|markResourceTiming)\b/;
+/** Names of limits, page sizes, pauses and other numbers that could as well be one more. */
+const TUNING = /^#?([A-Z][A-Z0-9_]*|\w*(Ms|Sec|Bytes|Max|Min|Factor|Share|Limit|Rows|Size))$/;
 
 /** Returns all faults of a source text, in the order of their places. */
 export function faultsOf(path, text) {
@@ -64,7 +70,7 @@ function propose(node, source, add) {
     add("negation dropped", node, node.operand.getText(source));
   } else if (node.kind === SyntaxKind.TrueKeyword || node.kind === SyntaxKind.FalseKeyword) {
     add("flag", node, String(node.kind === SyntaxKind.FalseKeyword));
-  } else if (ts.isNumericLiteral(node) && /^\d$/.test(node.text) && !ts.isEnumMember(node.parent)) {
+  } else if (ts.isNumericLiteral(node) && /^\d$/.test(node.text) && !isTuning(node)) {
     add("off by one", node, String(Number(node.text) + 1));
   } else if (ts.isExpressionStatement(node) && effect(node.expression)) {
     add("statement removed", node, ";");
@@ -74,6 +80,20 @@ function propose(node, source, add) {
     const other = METHODS.get(node.name.text);
     if (other !== undefined && node.parent.expression === node) add("method", node.name, other);
   }
+}
+
+/** Whether a number, perhaps within a calculation, is the value of a constant or member that `TUNING` names, or of an enumeration. */
+function isTuning(node) {
+  let { parent } = node;
+  while (ts.isBinaryExpression(parent) || ts.isParenthesizedExpression(parent))
+    parent = parent.parent;
+  if (ts.isEnumMember(parent)) return true;
+  const isValue =
+    ts.isVariableDeclaration(parent) ||
+    ts.isPropertyDeclaration(parent) ||
+    ts.isPropertyAssignment(parent) ||
+    ts.isParameter(parent);
+  return isValue && TUNING.test(parent.name.getText());
 }
 
 /** Whether an expression is there for its effect: a call, or an assignment outside a constructor. */

@@ -4,12 +4,12 @@
  *   npm run mutate -- [--count 200] [--seed 1] [--in src/kv] [--named TEXT] [--long] [--survey new|more] [--seconds 60] [--jobs 1]
  *
  * A survey notes once which lines each test file runs, in its own process and in the programs that it starts. A fault is then met by the
- * files that run its line, the quickest first, for `--seconds` of their usual time. `--named` plants those of `named-faults.mjs` that the text
+ * files that run its line, those of its name and the quickest first, for `--seconds` of their usual time. `--in`, which may be repeated,
+ * is the beginning of `src/path.ts:line`. `--named` plants those of `named-faults.mjs` that the text
  * names; "" names all.
  * Exit code 1 if a fault survived.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   cpSync,
   existsSync,
@@ -32,16 +32,22 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SURVEY = join(ROOT, "node_modules/.cache/mutate");
 const SOURCES = "sources.json";
 /** A faulty program may hang. Its tests get this multiple of their usual time, and time to start. */
-const PATIENCE = { factor: 6, ms: 60_000 };
+const PATIENCE = { factor: 4, ms: 60_000 };
 /** Part of the usual limit of a wait in tests. */
-const TEST_PATIENCE = "0.2";
+const TEST_PATIENCE = "0.15";
+const IN_VAIN = "(waits in vain)";
+/** Usual time of a test that was not surveyed. */
+const UNSURVEYED_MS = 5_000;
+const STATEMENT_LINES_MAX = 10;
+/** Files of the same folder are met first unless they take longer than others by this factor. */
+const NEIGHBOURS_FACTOR = 4;
 const CONFIG = "tools/mutate/vitest.config.ts";
 
 const { values } = parseArgs({
   options: {
     count: { type: "string", default: "200" },
     seed: { type: "string", default: "1" },
-    in: { type: "string", default: "src/" },
+    in: { type: "string", multiple: true, default: ["src/"] },
     named: { type: "string" },
     long: { type: "boolean", default: false },
     survey: { type: "string" },
@@ -51,46 +57,71 @@ const { values } = parseArgs({
 });
 const say = (text) => process.stdout.write(`${text}\n`);
 
+const testPaths = listed("src", "test").filter((path) => /\.(test|fuzz)\.ts$/.test(path));
 const isSurveyNeeded = values.named === undefined && !existsSync(SURVEY);
 if (values.survey !== undefined || isSurveyNeeded) await survey(values.survey === "more");
 const { surveyed, sources } = values.named === undefined ? readSurvey() : {};
 const chosen = values.named === undefined ? drawnFaults() : namedFaults(values.named);
-const faults = chosen.filter(({ path }) => path.startsWith(values.in));
-const digests = new Map(faults.map(({ path }) => [path, digestOf(path)]));
+const faults = chosen.filter(({ path, line }) =>
+  values.in.some((start) => `${path}:${line} `.startsWith(start)),
+);
 say(`${faults.length} faults`);
 
 const outcomes = [];
 const left = faults.entries();
 await Promise.all(Array.from({ length: Number(values.jobs) }, plantInTurn));
-const survivors = outcomes.filter(({ noticedBy }) => noticedBy === undefined);
-const share = (100 * (1 - survivors.length / Math.max(1, faults.length))).toFixed(1);
-say(`\n${faults.length - survivors.length} of ${faults.length} noticed (${share} %)`);
-for (const { fault } of survivors) say(`survived: ${shown(fault)}`);
-if (survivors.length > 0) process.exitCode = 1;
+const unreliable = await failingWithoutFault();
+report();
+
+/** Prints the figures. A wait that ends only at its limit is counted by itself, as it could be the machine that is slow. */
+function report() {
+  const survivors = outcomes.filter(({ noticedBy }) => noticedBy === undefined);
+  const noticed = outcomes.filter(({ noticedBy }) => noticedBy !== undefined);
+  const waits = noticed.filter(({ noticedBy }) => noticedBy.endsWith(IN_VAIN)).length;
+  const share = (100 * (noticed.length / Math.max(1, outcomes.length))).toFixed(1);
+  say(`\n${noticed.length} of ${outcomes.length} noticed (${share} %)`);
+  say(`of these ${waits} by a wait in vain`);
+  for (const { fault } of survivors) say(`survived: ${shown(fault)}`);
+  for (const line of unreliable) say(`fails without a fault: ${line}`);
+  if (survivors.length + unreliable.length > 0) process.exitCode = 1;
+}
+
+/** Runs the tests that noticed faults once more, in a tree without. */
+async function failingWithoutFault() {
+  const names = outcomes.map(({ noticedBy }) => /^(\S+\.ts) > /.exec(noticedBy ?? "")?.[1]);
+  const files = [...new Set(names.filter((name) => name !== undefined))];
+  if (files.length === 0) return [];
+  const tree = copyTree();
+  const { output } = await test(tree, files, { limitMs: 2 ** 31 - 1, isWhole: true });
+  rmSync(tree, { recursive: true });
+  return [...output.matchAll(/^FAILED (.*)/gm)].map(([, line]) => line);
+}
 
 function drawnFaults() {
   const all = sourcePaths().flatMap((path) => faultsOf(path, textOf(path)));
   return drawFaults(all, Number(values.count), values.seed);
 }
 
-/** Which lines the tests ran, and the digests of the sources then. */
+/** Which lines the tests ran, and the texts of the sources and the tests then. */
 function readSurvey() {
   const read = (name) => JSON.parse(readFileSync(join(SURVEY, name), "utf8"));
   const names = readdirSync(SURVEY).filter((name) => /\.ts\.json$/.test(name));
-  return { surveyed: names.map(read), sources: read(SOURCES) };
+  const surveyed = names.map(read).filter(({ file }) => existsSync(join(ROOT, file)));
+  return { surveyed, sources: read(SOURCES) };
 }
 
 function sourcePaths() {
-  const { stdout } = spawnSync("git", ["ls-files", "src"], { cwd: ROOT, encoding: "utf8" });
-  return stdout.split("\n").filter((path) => /(?<!\.(test|fuzz|d|fixture))\.tsx?$/.test(path));
+  return listed("src").filter((path) => /(?<!\.(test|fuzz|d|fixture))\.tsx?$/.test(path));
+}
+
+function listed(...patterns) {
+  const options = ["ls-files", "--cached", "--others", "--exclude-standard", ...patterns];
+  const { stdout } = spawnSync("git", options, { cwd: ROOT, encoding: "utf8", maxBuffer: 1e8 });
+  return stdout.split("\n").filter((path) => path !== "" && existsSync(join(ROOT, path)));
 }
 
 function textOf(path) {
   return readFileSync(join(ROOT, path), "utf8");
-}
-
-function digestOf(path) {
-  return createHash("sha256").update(textOf(path)).digest("hex");
 }
 
 /** Those whose rule or place contains the text. */
@@ -126,41 +157,95 @@ async function plantInTurn() {
   }
 }
 
-/** Plants a fault, and resolves with the first test that notices it. */
+/** Plants a fault, and resolves with the first test that notices it. Tests that start programs come last: they need a bundle. */
 async function plant(tree, fault) {
   const files = fault.files ?? filesFor(fault);
-  if (files.length === 0) return { fileCount: 0 };
+  const fileCount = files.length;
+  if (fileCount === 0) return { fileCount };
   const source = join(tree, fault.path);
   const before = readFileSync(source, "utf8");
   const planted = before.slice(0, fault.from) + fault.replacement + before.slice(fault.to);
+  const starting = files.filter(({ file }) => startsPrograms(file));
+  const others = files.filter((file) => !starting.includes(file));
   try {
     writeFileSync(source, planted);
     build(tree, fault.path);
-    return { fileCount: files.length, noticedBy: await noticing(tree, files) };
+    const noticedBy = others.length > 0 ? await noticing(tree, others) : undefined;
+    if (noticedBy !== undefined || starting.length === 0) return { fileCount, noticedBy };
+    if (!isOfDashboard(fault)) run(tree, ["tools/bundle.mjs"]);
+    return { fileCount, noticedBy: await noticing(tree, starting) };
   } catch (error) {
-    return { fileCount: files.length, noticedBy: `compiler: ${error.message.split("\n")[0]}` };
+    return { fileCount, noticedBy: `compiler: ${error.message.split("\n")[0]}` };
   } finally {
     writeFileSync(source, before);
     build(tree, fault.path);
   }
 }
 
-/** Files whose tests run the line, or any line of a file that has changed since the survey: those beside it or with its name first, then the quickest, as far as the time allows. */
-function filesFor({ path, line }) {
+function isOfDashboard({ path }) {
+  return path.startsWith("src/dashboard/");
+}
+
+/** Whether a test file, or what it imports, starts `dist/program`. */
+function startsPrograms(file, seen = new Set()) {
+  if (seen.has(file) || !existsSync(join(ROOT, file))) return false;
+  seen.add(file);
+  const text = textOf(file);
+  if (/dist\/program|program\/main|bin\/tandem/.test(text)) return true;
+  const imports = [...text.matchAll(/from "(\.[^"]*)"/g)].map(([, path]) => path);
+  const tests = imports.map((path) => join(dirname(file), path));
+  return tests.some((path) => path.startsWith("test/") && startsPrograms(path, seen));
+}
+
+/**
+ * Files whose tests run the line, as far as the time allows: those of the same name next to it, those of that name elsewhere, and then
+ * the quickest. For a line that is new since the survey, those that run any of its file.
+ */
+function filesFor(fault) {
+  const { path } = fault;
+  const line = statementLine(path, surveyedLine(fault));
   const name = basename(path).replace(/\.tsx?$/, "");
-  const isDashboard = path.startsWith("src/dashboard/");
-  const isChanged = !isDashboard && sources[path] !== digests.get(path);
-  const ran = surveyed.filter(({ file, ran }) => {
-    if (isDashboard) return file.startsWith("test/dashboard/");
-    return isChanged ? ran[path] !== undefined : ran[path]?.includes(line);
-  });
-  const isNamed = ({ file }) => Number(basename(file).startsWith(`${name}.`));
-  ran.sort((a, b) => isNamed(b) - isNamed(a) || a.ms - b.ms);
+  const isRunning = ({ file, ran }) => {
+    if (isOfDashboard(fault)) return file.startsWith("test/dashboard/");
+    // An edited test may run other lines than it did.
+    const isUnsure = line === undefined || sources[file] !== textOf(file);
+    return isUnsure ? ran[path] !== undefined : ran[path]?.includes(line);
+  };
+  const known = new Set(surveyed.map(({ file }) => file));
+  const isUnknown = (file) => !known.has(file) && basename(file).startsWith(`${name}.`);
+  const unknown = testPaths.filter(isUnknown).map((file) => ({ file, ms: UNSURVEYED_MS }));
+  const candidates = [...surveyed.filter(isRunning), ...unknown];
+  const rank = ({ file }) => {
+    if (!basename(file).startsWith(`${name}.`)) return 2;
+    return dirname(file) === dirname(path) ? 0 : 1;
+  };
+  const [, folder] = path.split("/");
+  const cost = ({ file, ms }) => (file.split("/")[1] === folder ? ms / NEIGHBOURS_FACTOR : ms);
+  candidates.sort((a, b) => rank(a) - rank(b) || cost(a) - cost(b));
   let leftMs = Number(values.seconds) * 1000;
-  return ran.filter(({ ms }, index) => {
+  return candidates.filter(({ ms }, index) => {
     leftMs -= ms;
     return index < 2 || leftMs >= 0;
   });
+}
+
+/** Where the statement of a line begins: the line itself or the last before it that a test ran. What is built from it has fewer lines. */
+function statementLine(path, line) {
+  if (line === undefined) return undefined;
+  const isRun = (number) => surveyed.some(({ ran }) => ran[path]?.includes(number) === true);
+  const before = Array.from({ length: STATEMENT_LINES_MAX }, (_, index) => line - index);
+  return before.find(isRun);
+}
+
+/** The number that the line of a fault had in the survey: of the lines with its text, the one whose neighbours are most alike. */
+function surveyedLine({ path, line }) {
+  const before = sources[path]?.split("\n") ?? [];
+  const now = textOf(path).split("\n");
+  const alike = (index) =>
+    [-3, -2, -1, 1, 2, 3].filter((by) => before[index + by] === now[line - 1 + by]).length;
+  const places = [...before.keys()].filter((index) => before[index] === now[line - 1]);
+  places.sort((a, b) => alike(b) - alike(a));
+  return places[0] === undefined ? undefined : places[0] + 1;
 }
 
 async function noticing(tree, files) {
@@ -173,7 +258,7 @@ async function noticing(tree, files) {
   );
   const failure = /^FAILED (.*)/m.exec(output)?.[1];
   if (failure !== undefined || code === 0) return failure;
-  return code === null ? "hangs" : `exit code ${code}`;
+  return code === null ? `limit of ${limitMs} ms ${IN_VAIN}` : `exit code ${code}`;
 }
 
 /** Runs test files one after the other, until one fails. */
@@ -205,25 +290,22 @@ async function survey(isContinued) {
   say("survey: which lines each test file runs");
   if (!isContinued) rmSync(SURVEY, { recursive: true, force: true });
   mkdirSync(SURVEY, { recursive: true });
-  const digests = sourcePaths().map((path) => [path, digestOf(path)]);
-  writeFileSync(join(SURVEY, SOURCES), JSON.stringify(Object.fromEntries(digests)));
+  const texts = [...sourcePaths(), ...testPaths].map((path) => [path, textOf(path)]);
+  writeFileSync(join(SURVEY, SOURCES), JSON.stringify(Object.fromEntries(texts)));
   const tree = copyTree();
   const project = values.long ? [] : ["--project=quick"];
-  const known = readSurvey().surveyed.map(({ file }) => `--exclude=${file}`);
+  const excluded = readSurvey().surveyed.map(({ file }) => `--exclude=${file}`);
   const environment = { MUTATE_SURVEY: SURVEY };
   const limitMs = 2 ** 31 - 1;
   const options = { limitMs, environment, isWhole: true };
-  const { output } = await test(tree, [...project, ...known], options);
+  const { output } = await test(tree, [...project, ...excluded], options);
   for (const [, line] of output.matchAll(/^FAILED (.*)/gm)) say(`fails without a fault: ${line}`);
   rmSync(tree, { recursive: true });
 }
 
 function copyTree() {
   const tree = mkdtempSync(join(tmpdir(), "tandem-mutate-"));
-  const listed = ["ls-files", "--cached", "--others", "--exclude-standard"];
-  const { stdout } = spawnSync("git", listed, { cwd: ROOT, encoding: "utf8", maxBuffer: 1e8 });
-  for (const path of stdout.split("\n").filter(Boolean)) {
-    if (!existsSync(join(ROOT, path))) continue;
+  for (const path of listed()) {
     mkdirSync(dirname(join(tree, path)), { recursive: true });
     cpSync(join(ROOT, path), join(tree, path), { recursive: true });
   }
@@ -232,11 +314,12 @@ function copyTree() {
   return tree;
 }
 
-/** Builds what has changed in a tree; of one source, only what it becomes. Throws if it is not valid. */
+/** Builds a tree, or what one of its sources becomes, except the bundle. Throws if it is not valid. */
 function build(tree, path) {
-  const isDashboard = path?.startsWith("src/dashboard/");
-  if (!isDashboard) for (const tool of ["transpile", "bundle"]) run(tree, [`tools/${tool}.mjs`]);
-  if (path === undefined || isDashboard) run(tree, ["tools/dashboard.mjs"]);
+  if (path === undefined) {
+    for (const tool of ["transpile", "bundle", "dashboard"]) run(tree, [`tools/${tool}.mjs`]);
+  } else if (isOfDashboard({ path })) run(tree, ["tools/dashboard.mjs"]);
+  else run(tree, ["tools/transpile.mjs", path]);
 }
 
 function run(tree, step) {

@@ -26,8 +26,13 @@ class AsNamed extends BaseSequencer {
 /** Prints each failure in one line, which `mutate.mjs` reads. */
 class FailureLines implements Reporter {
   onTestCaseResult(testCase: TestCase): void {
-    if (testCase.result().state !== "failed") return;
-    this.#print(`${testCase.module.relativeModuleId} > ${testCase.fullName}`);
+    const { state, errors } = testCase.result();
+    if (state !== "failed") return;
+    const isHang = errors?.some(({ message }) =>
+      /^(Nothing has happened|Asked \d+ times)/.test(message),
+    );
+    const name = `${testCase.module.relativeModuleId} > ${testCase.fullName}`;
+    this.#print(isHang === true ? `${name} (waits in vain)` : name);
   }
 
   onTestModuleEnd(module: TestModule): void {
