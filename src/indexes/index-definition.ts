@@ -96,7 +96,7 @@ export function faultOf(definition: IndexDefinition): string | undefined {
 }
 
 function isEmptyFilter(filter: unknown): boolean {
-  return filter === undefined || (isJsonObject(filter) && Object.keys(filter).length === 0);
+  return isJsonObject(filter) && Object.keys(filter).length === 0;
 }
 
 /** Throws a ProtocolError for one that is no selector. */

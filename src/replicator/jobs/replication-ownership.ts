@@ -6,7 +6,13 @@
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { type Authority, ownerKey } from "../../databases/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
-import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import type {
+  KeyRange,
+  RangeOptions,
+  ReadTransaction,
+  Subspace,
+  Transaction,
+} from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
@@ -61,7 +67,7 @@ export class ReplicationOwnership {
       const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, ownerKey(asker)));
       if (own.length > 0 && (owner === undefined || !own.includes(owner))) return own[0] as string;
     }
-    return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), 1))[0] ?? id;
+    return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), { limit: 1 }))[0] ?? id;
   }
 
   /** The jobs that want a replication of this base id, each once. */
@@ -69,8 +75,12 @@ export class ReplicationOwnership {
     return [...new Set(await this.#jobsIn(tx, this.#keys.replicationJobsBelow(baseId)))];
   }
 
-  async #jobsIn(tx: ReadTransaction, range: KeyRange, limit?: number): Promise<string[]> {
-    const { entries } = await tx.getRangePage(range, limit === undefined ? {} : { limit });
+  async #jobsIn(
+    tx: ReadTransaction,
+    range: KeyRange,
+    options: RangeOptions = {},
+  ): Promise<string[]> {
+    const { entries } = await tx.getRangePage(range, options);
     return entries.map(({ key }) => this.#keys.replicationJobId(key));
   }
 
@@ -109,7 +119,7 @@ export class ReplicationOwnership {
     replicationId: string,
     jobId: string,
   ): Promise<boolean> {
-    const jobs = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), 2);
+    const jobs = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), { limit: 2 });
     return jobs.some((id) => id !== jobId);
   }
 
@@ -128,7 +138,9 @@ export class ReplicationOwnership {
     const { jobId } = job;
     tx.clear(this.#keys.replicationJob(replicationId, ownerKey(job), jobId));
     if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
-    const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), 1);
+    const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), {
+      limit: 1,
+    });
     if (other !== undefined) {
       tx.set(this.#keys.replicationId(replicationId), utf8Encode(other));
       return;
