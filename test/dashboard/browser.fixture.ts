@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
+import { patience } from "../support/patience.ts";
 
 /** For one step, which takes seconds at most: long for a busy machine, and short enough that CI tells what never came. */
 const PATIENCE_MS = 100_000;
@@ -80,7 +81,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   const context = await browser.newContext({ locale: "en-US", ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   // A page that stays open goes on asking.
-  onTestFinished(() => context.close());
+  onTestFinished(() => patience.until("a page of the browser to close", context.close()));
   const page = await context.newPage();
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(String(error)));

@@ -671,18 +671,6 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
   });
 
-  test("a lost connection is said, and mended", async () => {
-    const directory = processes.directory();
-    const first = await processes.open({ ...GUARDED, directory });
-    const { page } = await visit(browser, first.url, "root");
-    await page.getByText("Live", { exact: true }).waitFor();
-    await first.kill();
-    await page.getByText("The connection to the server is lost.").waitFor();
-    await processes.open({ ...GUARDED, directory, port: first.port });
-    await page.getByText("The connection to the server is lost.").waitFor({ state: "hidden" });
-    await page.getByText("No job fails.").waitFor();
-  });
-
   test("nodes are shown with their state", async () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");

@@ -3,7 +3,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../support/deferred.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
+import { ask, CHROMIUM, GUARDED, openBrowser, openPage, visit } from "./browser.fixture.ts";
 
 let processes: Processes;
 let node: TandemProcess;
@@ -52,6 +52,35 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(new URL((await again).url()).searchParams.get("since")).toMatch(/^[0-9a-f]{24}$/);
     await page.getByText("_replicator/seldom").first().waitFor();
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
+  });
+
+  test("a lost connection is said, and mended", async () => {
+    const directory = processes.directory();
+    const first = await processes.open({ ...GUARDED, directory });
+    const { page } = await visit(browser, first.url, "root");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await first.kill();
+    await page.getByText("The connection to the server is lost.").waitFor();
+    await processes.open({ ...GUARDED, directory, port: first.port });
+    await page.getByText("The connection to the server is lost.").waitFor({ state: "hidden" });
+    await page.getByText("No job fails.").waitFor();
+  });
+
+  test("a user without a role is refused by name, and another one may log in", async () => {
+    await ask(node, "PUT", "/_users/org.couchdb.user:norole", {
+      ...{ type: "user", name: "norole", roles: [], password: "secret" },
+    });
+    const { page } = await openPage(browser);
+    await page.goto(`${node.url}/_dashboard/`);
+    const logIn = async (name: string) => {
+      await page.getByLabel("User").fill(name);
+      await page.getByLabel("Password").fill("secret");
+      await page.getByRole("button", { name: "Log in" }).click();
+    };
+    await logIn("norole");
+    await page.getByRole("alert").getByText("norole is neither a server admin").waitFor();
+    await logIn("rita");
+    await page.getByRole("navigation").waitFor();
   });
 
   test("a filter that the node refuses is no lost connection, and where a page of a list begins is no filter", async () => {

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { AnnouncedEvents } from "./announced-events.ts";
-import { askUntil } from "./patience.ts";
+import { askUntil, patience } from "./patience.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
@@ -115,8 +115,9 @@ function spawnTandem(
 
 async function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
   child.kill(signal);
-  await once(child, "exit");
+  await patience.until("a node to end", exit);
 }
 
 async function openProcess(
@@ -124,13 +125,14 @@ async function openProcess(
 ): Promise<TandemProcess> {
   const child = spawnTandem(options);
   const events = new AnnouncedEvents(child.stderr);
-  const url = await new Promise<string>((resolve, reject) => {
+  const listening = new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
       const match = /^listening on (http:\/\/.*)$/.exec(line);
       if (match !== null) resolve(match[1] as string);
     });
     child.once("exit", (code) => reject(new Error(`the node ended with ${code}: ${events.text}`)));
   });
+  const url = await patience.until("a node to listen", listening);
   return {
     url,
     port: Number(new URL(url).port),
