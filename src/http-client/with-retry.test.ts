@@ -50,3 +50,15 @@ test("a server that answers nothing but 429 is not asked for longer than a faili
   // The first answer, and those until a minute has gone by.
   expect(clock.slept).toHaveLength(9);
 });
+
+test.each([429, 503])(
+  "a server that answers %d is asked until the time is over, the last moment included",
+  async (status) => {
+    const clock = openClock();
+    const server = openServer(() => ({ status, headers: { "retry-after": "30" } }));
+    const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
+    expect((await fetch(get("http://host/db/"))).status).toBe(status);
+    // After 60 s, which is allowed, it is waited once more.
+    expect(clock.slept).toEqual([30_000, 30_000, 30_000]);
+  },
+);

@@ -42,6 +42,8 @@ class RacedStore extends KeyValueStore {
 let node: Node;
 let store: RacedStore;
 let job: HeldReplication;
+/** The same job, as a node takes it whose store has a mark that the job's database is gone. */
+let doomed: HeldReplication;
 
 beforeEach(async () => {
   const storage = new MemoryStorage();
@@ -58,6 +60,8 @@ beforeEach(async () => {
     return { held: acceptance.held[0] as HeldJob, accepted: acceptance.jobs[0] as Job };
   });
   job = new HeldReplication(parts, held, accepted);
+  const removedDatabases = { has: async () => true, removeHalted: async () => {} };
+  doomed = new HeldReplication({ ...parts, removedDatabases }, held, accepted);
   await job.readControl();
 });
 
@@ -103,4 +107,8 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);
   });
+});
+
+test("a job whose database is gone is halted before it begins", async () => {
+  await expect(doomed.readControl()).rejects.toMatchObject({ code: "JOBS_HALTED" });
 });

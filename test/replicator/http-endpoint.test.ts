@@ -332,6 +332,16 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     await expect(open(() => ({ status, body })).commit(signal)).rejects.toBeDefined();
   });
 
+  test.each([200, 201, 202])('{"ok":true} with status %d is one to a commit', async (status) => {
+    const info = { db_name: "db", update_seq: 1, instance_start_time: "7" };
+    const endpoint = open(({ method }) =>
+      method === "POST"
+        ? { status, body: '{"ok":true}' }
+        : { status: 200, body: JSON.stringify(info) },
+    );
+    expect(await endpoint.commit(signal)).toBe("7");
+  });
+
   test.each(UNCONFIRMING)("%s is none to the write of a security object", async (body) => {
     await expect(open(() => ({ status, body })).setSecurity("{}", signal)).rejects.toBeDefined();
   });

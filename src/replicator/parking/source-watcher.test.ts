@@ -21,7 +21,10 @@ const never = (signal: AbortSignal) =>
  * Watches a server without a feed, with two hundred jobs parked, which are compared in two requests; how long each pause between two
  * rounds is, and how many databases the round before it had found changed.
  */
-async function sweep(changedCounts: readonly number[]): Promise<number[]> {
+async function sweep(
+  changedCounts: readonly number[],
+  onWatched: () => void = () => {},
+): Promise<number[]> {
   const over = new AbortController();
   const names = Array.from({ length: 200 }, (_, at) => `db-${String(at).padStart(3, "0")}`);
   const jobs = names.map((database) => ({ jobId: database, database, updateSequence: 1 }));
@@ -61,7 +64,7 @@ async function sweep(changedCounts: readonly number[]): Promise<number[]> {
     },
     requestCount: () => 1,
   } as unknown as WatchedServer;
-  const watching = new SourceWatcher(parts, waking, server).watch(over.signal, () => {});
+  const watching = new SourceWatcher(parts, waking, server).watch(over.signal, onWatched);
   await expect(watching).rejects.toBe(OVER);
   return pausesMs;
 }
@@ -82,11 +85,13 @@ async function follow(
     latestChanged = [],
     parkedLate,
     ending = OVER,
+    onWatched = () => {},
   }: {
     readonly compare?: WatchedServer["sequences"];
     readonly latestChanged?: readonly string[];
     readonly parkedLate?: string;
     readonly ending?: Error;
+    readonly onWatched?: () => void;
   } = {},
 ) {
   const over = new AbortController();
@@ -133,7 +138,7 @@ async function follow(
     sequences: compare,
     requestCount: () => 1,
   };
-  const watching = new SourceWatcher(parts, waking, server).watch(over.signal, () => {});
+  const watching = new SourceWatcher(parts, waking, server).watch(over.signal, onWatched);
   await expect(watching).rejects.toBe(ending);
   return { woken, pausesMs };
 }
@@ -191,4 +196,20 @@ test("a job that parks while databases are compared is compared meanwhile", asyn
       ending: compared,
     },
   );
+});
+
+test("a source counts as watched once all its jobs have been compared, with a feed and without", async () => {
+  let watchedCount = 0;
+  const onWatched = (): void => {
+    watchedCount++;
+  };
+  await sweep([0], onWatched);
+  expect(watchedCount).toBe(1);
+  const answers = Array.from({ length: 100 }, () => ["a"]);
+  await follow(answers, { onWatched });
+  expect(watchedCount).toBe(2);
+  const refused = new Error("refused");
+  const compare = () => Promise.reject(refused);
+  await follow(answers, { compare, ending: refused, onWatched });
+  expect(watchedCount).toBe(2);
 });

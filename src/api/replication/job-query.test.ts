@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import type { ProtocolError } from "../../protocol/index.ts";
+import type { Call } from "../http/call.ts";
+import { commandFilterOf, feedFilterOf, pageOf } from "./job-query.ts";
+
+const asking = (text: string): Call =>
+  ({ request: { query: new Map(new URLSearchParams(text)) } }) as unknown as Call;
+
+function reasonOf(parse: () => unknown): string | undefined {
+  try {
+    parse();
+    return undefined;
+  } catch (error) {
+    return (error as ProtocolError).reason;
+  }
+}
+
+test.each([
+  ["behind=false", { isCaughtUp: true }, undefined],
+  ["behind=true", {}, 0],
+  ["behind=true&behind_sec=60", {}, 60],
+  ["behind_sec=60", {}, 60],
+  ["state=failed,crashing", { states: ["failed", "crashing"] }, undefined],
+  ["paused=false&parked=true", { paused: false, parked: true }, undefined],
+  ["owner=ann&reason=refused", { owner: "ann", reason: "refused" }, undefined],
+])("%s becomes a filter, in pages, commands and feeds alike", (text, filter, behindSec) => {
+  const expected = { filter, behindSec, database: undefined, rule: undefined };
+  expect(pageOf(asking(text))).toMatchObject(expected);
+  expect(commandFilterOf(asking(text))).toEqual(expected);
+  expect(feedFilterOf(asking(`since=0&${text}`), ["since"])).toEqual(expected);
+});
+
+test("a command without a filter names no jobs unless it names all", () => {
+  for (const text of ["", "all=false"]) {
+    expect(reasonOf(() => commandFilterOf(asking(text)))).toMatch(/^Name the jobs by .*all=true$/);
+  }
+  expect(commandFilterOf(asking("all=true")).filter).toEqual({});
+  for (const filter of ["database=_replicator", "rule=r", "behind_sec=0", "behind=false"]) {
+    expect(() => commandFilterOf(asking(filter))).not.toThrow();
+  }
+});
+
+test("only failing jobs are ordered by their failures", () => {
+  for (const order of ["since", "tries"]) {
+    const reason = reasonOf(() => pageOf(asking(`sort=${order}&failing=false`)));
+    expect(reason).toBe(`sort=${order} lists jobs that fail: leave out failing=false`);
+    expect(pageOf(asking(`sort=${order}&failing=true`)).order).toBe(order);
+    expect(pageOf(asking(`sort=${order}`)).order).toBe(order);
+  }
+  expect(pageOf(asking("sort=lag&failing=false")).order).toBe("lag");
+});

@@ -1,0 +1,85 @@
+import { describe, expect, test } from "vitest";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import { LoggedSide } from "./logged-side.ts";
+import { UNKNOWN_START_TIME } from "./stored-log.ts";
+
+const ID = "_local/log";
+const { signal } = new AbortController();
+
+/** An endpoint that stores one log, and the commits that it was asked for. */
+function openSide({ instanceStartTime = "1" } = {}) {
+  const state = {
+    log: undefined as { revision: string; body: string } | undefined,
+    commitCount: 0,
+  };
+  const endpoint = {
+    writesDurably: true,
+    readLocal: async () => state.log,
+    writeLocal: async (_id: string, body: string, parent: string | undefined) => {
+      if (parent !== state.log?.revision) return undefined;
+      state.log = { revision: `0-${Number(parent?.slice(2) ?? 0) + 1}`, body };
+      return state.log.revision;
+    },
+    commit: async () => {
+      state.commitCount++;
+      return instanceStartTime;
+    },
+  } as unknown as Endpoint;
+  const side = new LoggedSide(
+    "source",
+    { endpoint, info: { instanceStartTime }, log: undefined },
+    ID,
+  );
+  return { side, state };
+}
+
+describe("a log", () => {
+  test("is written over the one that was written before", async () => {
+    const { side, state } = openSide();
+    await side.write('{"a":1}', signal);
+    await side.write('{"a":2}', signal);
+    expect(state.log).toEqual({ revision: "0-2", body: '{"a":2}' });
+  });
+
+  test("of another run is not written over, and the checkpoint fails", async () => {
+    const { side, state } = openSide();
+    state.log = { revision: "0-7", body: '{"other":1}' };
+    await expect(side.write('{"a":1}', signal)).rejects.toMatchObject({
+      reason: "Error updating the source checkpoint document: conflict",
+    });
+    expect(state.log).toEqual({ revision: "0-7", body: '{"other":1}' });
+    expect(side.hasLog).toBe(false);
+  });
+
+  test("whose answer was lost counts as written, and is written over later", async () => {
+    const { side, state } = openSide();
+    state.log = { revision: "0-4", body: '{"a":1}' };
+    await side.write('{"a":1}', signal);
+    await side.write('{"a":2}', signal);
+    expect(state.log).toEqual({ revision: "0-5", body: '{"a":2}' });
+  });
+});
+
+describe("a side that does not tell when it was made", () => {
+  test("is another one once the log of the run is gone", async () => {
+    const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
+    await side.write('{"a":1}', signal);
+    expect(await side.makeDurable(true, signal)).toBe(true);
+    await side.write('{"a":2}', signal);
+    state.log = undefined;
+    await expect(side.makeDurable(true, signal)).rejects.toMatchObject({
+      reason: "The checkpoint is gone from the source database.",
+    });
+  });
+
+  test("is asked to be durable although the run is short once another run wrote the log", async () => {
+    const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
+    await side.write('{"a":1}', signal);
+    await side.makeDurable(true, signal);
+    expect(state.commitCount).toBe(0);
+    await side.write('{"a":2}', signal);
+    state.log = { revision: "0-9", body: '{"other":1}' };
+    await side.makeDurable(true, signal);
+    expect(state.commitCount).toBe(1);
+  });
+});
