@@ -17,6 +17,9 @@ import { UndiciDispatchers } from "./undici-dispatchers.ts";
 /** CouchDB's default of `connection_close_interval`. */
 const IDLE_MS_MAX = 90_000;
 
+/** Informational answers (1xx) before the final one. Each of them renews the time that a server has for its headers. */
+const INFORMATIONAL_MAX = 10;
+
 export interface UndiciFetch {
   readonly fetch: Fetch;
   /** Closes all connections. */
@@ -76,6 +79,7 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headersTimeout: inactivityTimeoutMs,
       bodyTimeout: inactivityTimeoutMs,
       signal,
+      onInfo: informationalLimit(),
     });
     const received = new Map<string, string>();
     for (const [name, value] of Object.entries(answer.headers)) {
@@ -93,6 +97,17 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
   } catch (error) {
     throw failureOf(request, error);
   }
+}
+
+function informationalLimit(): () => void {
+  let count = 0;
+  return () => {
+    count++;
+    if (count <= INFORMATIONAL_MAX) return;
+    throw Object.assign(new Error("Too many informational answers"), {
+      code: "TOO_MANY_INFORMATIONAL",
+    });
+  };
 }
 
 /** The body's pieces; what fails says what the request was. By hand: a generator would take longer than a short body does. */

@@ -46,6 +46,7 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["UND_ERR_HEADERS_TIMEOUT", lost("the server did not answer in time")],
   ["UND_ERR_BODY_TIMEOUT", broken("the answer did not go on in time")],
   ["UND_ERR_SOCKET", lost("the connection was closed before the answer")],
+  ["TOO_MANY_INFORMATIONAL", broken("there were too many informational answers (1xx)")],
   ["REQUEST_TIMEOUT", broken("the request took too long")],
   ["BODY_BROKEN_OFF", broken("the answer broke off")],
   ["BODY_MISENCODED", broken("the answer is not what its Content-Encoding says")],
