@@ -8,7 +8,7 @@ import {
   type Utf8Text,
 } from "../base/index.ts";
 import { DocumentSelector } from "../documents/index.ts";
-import { fieldPath, normalizeSelector } from "../protocol/index.ts";
+import { fieldPath, normalizeSelector, ProtocolError } from "../protocol/index.ts";
 
 export type Direction = "asc" | "desc";
 
@@ -91,7 +91,8 @@ export function faultOf(definition: IndexDefinition): string | undefined {
     if (partialFilter !== undefined) compileFilter(partialFilter);
     return undefined;
   } catch (error) {
-    return (error as Error).message;
+    if (error instanceof ProtocolError) return error.reason;
+    throw error;
   }
 }
 

@@ -47,21 +47,26 @@ function operator(name: string, value: unknown): unknown {
   return { [name]: isEmpty ? { $eq: value } : operators(value) };
 }
 
-/** Dotted names on the fields, operators below them. */
-function fields(value: unknown, path = ""): unknown {
+/** Dotted names on the fields, operators below them. Only a whole selector is empty. */
+function fields(value: unknown): unknown {
+  return isJsonObject(value) && Object.keys(value).length === 0 ? {} : fieldsBelow(value, "");
+}
+
+/** An empty condition among others asks for an empty object, also of a whole document. */
+function fieldsBelow(value: unknown, path: string): unknown {
   if (!isJsonObject(value)) return value;
   const entries = Object.entries(value);
-  if (entries.length === 0) return path === "" ? {} : { [path]: {} };
+  if (entries.length === 0) return { [path]: {} };
   const [name, item] = entries[0] as [string, unknown];
   if (["$and", "$or", "$nor"].includes(name) && Array.isArray(item)) {
-    return { [name]: item.map((term) => fields(term, path)) };
+    return { [name]: item.map((term) => fieldsBelow(term, path)) };
   }
-  if (name === "$not") return { $not: fields(item, path) };
+  if (name === "$not") return { $not: fieldsBelow(item, path) };
   if (["$elemMatch", "$allMatch", "$keyMapMatch"].includes(name)) {
     return { [path]: { [name]: fields(item) } };
   }
   if (name.startsWith("$")) return { [path]: { [name]: item } };
-  return fields(item, path === "" ? name : `${path}.${name}`);
+  return fieldsBelow(item, path === "" ? name : `${path}.${name}`);
 }
 
 /** `$not` disappears where its opposite can be said (De Morgan, and the comparison's complement), but not within `$elemMatch`. */

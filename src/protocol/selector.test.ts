@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { normalizeSelector, type Selector } from "./normalize-selector.ts";
 import { compileSelector } from "./selector.ts";
 
 interface Recorded {
@@ -27,6 +28,27 @@ test.each(cases.map((row) => [row.name, row] as const))(
   },
 );
 
+test.each(
+  cases.filter(({ changes }) => Array.isArray(changes)).map((row) => [row.name, row] as const),
+)("passes the same by the normal form, which indexes store: %s", (_, { selector, changes }) => {
+  const matches = compileSelector(normalizeSelector(selector) as Selector);
+  expect(documents.filter(matches).map(({ _id }) => _id)).toEqual(changes);
+});
+
+test.each([
+  { l: { $elemMatch: { $gt: 1 } } },
+  { l: { $allMatch: { $or: [{ $eq: 1 }, { $eq: 2 }] } } },
+  { o: { $keyMapMatch: { $eq: "a" } } },
+  { $and: [{ l: { $elemMatch: { $gt: 1, $lt: 3 } } }, { n: 1 }] },
+])("stays the same in its normal form: %j", (selector) => {
+  const normal = normalizeSelector(selector) as Selector;
+  expect(normalizeSelector(normal)).toEqual(normal);
+  const found = { l: [1, 2], o: { a: 1 }, n: 1 };
+  for (const each of [selector, normal]) {
+    expect([found, { l: [0], o: {}, n: 1 }].map(compileSelector(each))).toEqual([true, false]);
+  }
+});
+
 test.each([
   [{ $gt: "B" }, ["Z", "a", "é", "😀"]],
   [{ $lte: "a" }, ["B", "Z", "a"]],
@@ -41,16 +63,33 @@ test.each([
 });
 
 test.each([
-  [{ $not: {} }, []],
-  [{ $nor: [{}] }, []],
-  [{ $and: [{ $not: {} }, { n: 1 }] }, []],
-  [{ $or: [{ $not: {} }, { n: 1 }] }, [1]],
-  [{ $not: { $not: {} } }, [1, {}]],
+  [{ $or: [{}] }, []],
+  [{ $and: [{}] }, []],
+  [{ $and: [{}, { n: 1 }] }, []],
+  [{ $or: [{}, { n: 1 }] }, [1]],
+  [{ $nor: [{}] }, [1, {}]],
+  [{ $nor: [{}, { n: 1 }] }, [{}]],
+  [{ $not: { $or: [{}] } }, [1, {}]],
+  [{ $and: [{ $not: {} }, { n: 1 }] }, [1]],
+  [{ $or: [{ $not: {} }, { n: 1 }] }, [1, {}]],
+  [{ n: { $or: [{}] } }, [{}]],
   [{ n: { $not: {} } }, [1]],
   [{ $nor: [{ n: {} }] }, [1]],
-  [{ list: { $elemMatch: { $not: {} } } }, []],
-])("negates an empty condition: %j", (selector, expected) => {
-  const matches = compileSelector(selector);
-  const all = [1, {}].map((n) => ({ n, list: [1] }));
-  expect(all.filter(matches).map(({ n }) => n)).toEqual(expected);
-});
+  [{ list: { $elemMatch: {} } }, [1, {}]],
+  [{ list: { $elemMatch: { $or: [{}] } } }, []],
+  [{ list: { $elemMatch: { $not: {} } } }, [1, {}]],
+])(
+  "takes an empty condition among others for an empty object, as CouchDB does: %j",
+  (selector, expected) => {
+    const matches = compileSelector(selector);
+    const all = [1, {}].map((n) => ({ n, list: [1] }));
+    expect(all.filter(matches).map(({ n }) => n)).toEqual(expected);
+  },
+);
+
+test.each([{ $not: {} }, { $not: { $not: {} } }, { n: { $mod: [2, 1, 0] } }, { n: { $mod: [2] } }])(
+  "refuses %j, as CouchDB does",
+  (selector) => {
+    expect(() => compileSelector(selector)).toThrow();
+  },
+);

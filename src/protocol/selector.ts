@@ -104,8 +104,9 @@ function refuseMalformed(selector: unknown, isWithin = false): void {
   }
 }
 
+/** The normal form, in which indexes store their filters, names the value itself by an empty name. */
 function checkFieldName(field: string, isWithin: boolean): void {
-  if (field === "" && !isWithin) throw missingField();
+  if (field === "" && !isWithin) return;
   if (!fieldPath(field).includes("")) return;
   throw new ProtocolError(400, "invalid_field_name", `Invalid field name: ${field}`);
 }
@@ -301,9 +302,8 @@ function textMatcher(operator: string, operand: unknown): Matcher {
     return (value) => typeName(value) === operand;
   }
   if (operator === "$mod" && Array.isArray(operand)) {
-    const [divisor, remainder] = operand;
-    const [by, rest] = [integerValue(divisor), integerValue(remainder)];
-    if (!by || rest === undefined) throw badArgument(operator, operand);
+    const [by, rest] = operand.map(integerValue);
+    if (operand.length !== 2 || !by || rest === undefined) throw badArgument(operator, operand);
     return (value) => {
       const integer = integerValue(value);
       return integer !== undefined && integer % by === rest;

@@ -290,6 +290,21 @@ describe("an index", () => {
     expect((await api.ask("GET /films/_index")).json.total_rows).toBe(2);
   });
 
+  test.each([
+    { list: { $elemMatch: { $gt: 1 } } },
+    { list: { $allMatch: { $or: [{ $eq: 2 }, { $eq: 3 }] } } },
+    { $and: [{ list: { $elemMatch: { $gt: 1, $lt: 4 } } }, { $gt: null }] },
+  ])("answers by a filter whose operators have no field in its normal form: %j", async (filter) => {
+    const api = await openFilms();
+    const index = { fields: ["n"], partial_filter_selector: filter };
+    const made = await api.ask("POST /films/_index", { body: { index, ddoc: "d", name: "n" } });
+    expect(made.json).toMatchObject({ result: "created" });
+    const docs = [[2, 3], [0], [3]].map((list, n) => ({ _id: `${n}`, n, list }));
+    await api.ask("POST /films/_bulk_docs", { body: { docs } });
+    const query = { selector: { n: { $gte: 0 } }, use_index: ["d", "n"] };
+    expect((await find(api, query)).ids).toEqual(["0", "2"]);
+  });
+
   test("is looked for among the first thousand views of a design document", async () => {
     const api = await openFilms();
     const view = { map: { fields: { n: "asc" } }, options: { def: { fields: ["n"] } } };
