@@ -118,9 +118,8 @@ function parseId({ string: id }: JsonValue): string {
   return id;
 }
 
-function parseRevMember(value: JsonValue): string | undefined {
+function parseRevMember(value: JsonValue): string {
   const revision = value.string;
-  if (revision === "" || (revision === undefined && value.text === "null")) return undefined;
   if (revision === undefined || parseRevision(revision) === undefined) {
     throw new ProtocolError(400, "bad_request", "Invalid rev format");
   }

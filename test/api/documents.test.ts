@@ -282,6 +282,48 @@ describe("writing a document", () => {
     expect(await ask("DELETE /films/a?rev=")).toMatchObject(invalid);
   });
 
+  test.each([null, "", 5, {}])(
+    "a `_rev` that is %j is refused wherever it is written",
+    async (_rev) => {
+      const { ask } = await openFilms();
+      const { json } = await ask("PUT /films/deleted", { body: {} });
+      await ask(`DELETE /films/deleted?rev=${json.rev}`);
+      const refusal = { error: "bad_request", reason: "Invalid rev format" };
+      for (const _id of ["new", "deleted", "_local/new"]) {
+        const writes: [request: string, body: object][] = [
+          [`PUT /films/${_id}`, { _rev }],
+          ["POST /films", { _id, _rev }],
+          ["POST /films/_bulk_docs", { docs: [{ _id, _rev }, { _id: "other" }] }],
+          [`PUT /films/${_id}`, { _rev, _deleted: true }],
+        ];
+        for (const [request, body] of writes) {
+          expect(await ask(request, { body }), request).toMatchObject({
+            status: 400,
+            json: refusal,
+          });
+        }
+        expect((await ask(`GET /films/${_id}`)).status).toBe(404);
+      }
+      expect((await ask("GET /films/other")).status).toBe(404);
+    },
+  );
+
+  test.each(["?rev=x", "?rev=", "?rev=1", ""])(
+    "the deletion of a document that does not exist is answered by that, whatever follows: %j",
+    async (query) => {
+      const { ask } = await openFilms();
+      const { json } = await ask("PUT /films/deleted", { body: {} });
+      await ask(`DELETE /films/deleted?rev=${json.rev}`);
+      for (const [id, reason] of [
+        ["missing", "missing"],
+        ["deleted", "deleted"],
+      ]) {
+        const answer = await ask(`DELETE /films/${id}${query}`);
+        expect(answer).toMatchObject({ status: 404, json: { error: "not_found", reason } });
+      }
+    },
+  );
+
   test("a write that names a revision of a document that does not exist is a conflict", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/there", { body: { _attachments: { x: { data: "" } } } });

@@ -89,8 +89,9 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   if (id.startsWith("_local/")) return deleteLocal(parts, call, id);
-  const parent = requestRevision(call);
+  // CouchDB looks for the document before it reads the revision.
   await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
+  const parent = requestRevision(call);
   const { revision } = await writeOne(parts, call, {
     mode: "interactive",
     id,
