@@ -170,26 +170,19 @@ test("a busy pool uses a renewed client certificate within a minute, and keeps t
   expect(await ask()).toBe("client");
 });
 
-test("informational answers without end fail the request, and a few do not", async () => {
+test("too many informational answers fail the request, and a few do not", async () => {
   const early = "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n";
   const port = await listen(
     createTcpServer((socket) => {
       socket.on("error", () => {});
       socket.on("data", (asked) => {
-        if (asked.includes("GET /few")) {
-          socket.end(`${early.repeat(10)}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`);
-          return;
-        }
-        const flood = (): void => {
-          while (!socket.destroyed && socket.write(early.repeat(100)));
-        };
-        socket.on("drain", flood);
-        flood();
+        const count = asked.includes("GET /few") ? 10 : 11;
+        socket.end(`${early.repeat(count)}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`);
       });
     }),
   );
   expect(await get(`http://127.0.0.1:${port}/few`)).toBe("ok");
-  await expect(get(`http://127.0.0.1:${port}/flood`)).rejects.toMatchObject({
+  await expect(get(`http://127.0.0.1:${port}/many`)).rejects.toMatchObject({
     details: { cause: "TOO_MANY_INFORMATIONAL" },
   });
 });
