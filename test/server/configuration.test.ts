@@ -47,6 +47,13 @@ function open(given = "", file = localFile): Configuration {
   });
 }
 
+test("the compression of attachments ranges from none to the smallest", () => {
+  const levelOf = (level: number): number =>
+    apiSettings(open(`[attachments]\ncompression_level = ${level}`)).compressionLevel;
+  expect([0, 1, 9].map(levelOf)).toEqual([0, 1, 9]);
+  for (const level of [-1, 10]) expect(() => levelOf(level)).toThrow();
+});
+
 describe("a setting", () => {
   test("takes effect in live views at once, and is there after a restart", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");

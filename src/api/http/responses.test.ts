@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { begun } from "./responses.ts";
+
+/** Two pieces, and whether what they come from is free again. */
+function openPieces() {
+  const state = { isFree: false };
+  const pieces = (async function* () {
+    try {
+      yield "a";
+      yield "b";
+    } finally {
+      state.isFree = true;
+    }
+  })();
+  return { state, pieces };
+}
+
+test("pieces that have begun are read once each, in their order", async () => {
+  const { state, pieces } = openPieces();
+  const read: string[] = [];
+  for await (const piece of await begun(pieces)) read.push(piece);
+  expect(read).toEqual(["a", "b"]);
+  expect(state.isFree).toBe(true);
+});
+
+test.each([0, 1])("pieces that are given up after %d are free again", async (count) => {
+  const { state, pieces } = openPieces();
+  const iterator = (await begun(pieces))[Symbol.asyncIterator]();
+  for (let index = 0; index < count; index++) await iterator.next();
+  expect(state.isFree).toBe(false);
+  await iterator.return?.();
+  expect(state.isFree).toBe(true);
+  expect(await iterator.next()).toMatchObject({ done: true });
+});
