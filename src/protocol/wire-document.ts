@@ -248,7 +248,8 @@ function parseAttachment(name: string, members: AttachmentMembers | undefined): 
     content,
     contentType: string("content_type"),
     revisionPosition: number("revpos"),
-    digest: string("digest"),
+    // CouchDB compares digests that begin with `md5-`, and ignores every other value.
+    digest: typeof described.digest === "string" ? described.digest : undefined,
     length: number("length"),
     encoding: string("encoding"),
     encodedLength: number("encoded_length"),
