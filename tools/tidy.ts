@@ -10,6 +10,7 @@ import { JSON_PARSE_USES } from "./json-parse-uses.ts";
 /** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
   base: [],
+  contract: ["base"],
   kv: ["base"],
   jobs: ["base", "kv"],
   databases: ["base", "kv"],
@@ -20,6 +21,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   replicator: ["base", "kv", "jobs", "databases", "protocol", "documents", "http-client"],
   api: [
     "base",
+    "contract",
     "kv",
     "jobs",
     "databases",
@@ -43,9 +45,19 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
-  // Runs in browsers, and knows the API alone.
-  dashboard: [],
-  cli: ["base", "kv", "databases", "protocol", "http-client", "replicator", "host", "server"],
+  // Runs in browsers, and knows the API and its contract.
+  dashboard: ["contract"],
+  cli: [
+    "base",
+    "contract",
+    "kv",
+    "databases",
+    "protocol",
+    "http-client",
+    "replicator",
+    "host",
+    "server",
+  ],
 };
 
 /** The part of the API that serves replications: no other may import the replicator. */

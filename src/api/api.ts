@@ -38,6 +38,7 @@ import { findRoutes } from "./queries/find.ts";
 import { indexRoutes } from "./queries/indexes.ts";
 import { type BatchMembers, batchRoutes } from "./server/batch.ts";
 import { dashboardRoutes } from "./server/dashboard.ts";
+import { openApiRoute } from "./server/openapi.ts";
 import { serverInfoRoutes } from "./server/server-info.ts";
 import { utilityRoutes } from "./server/utilities.ts";
 
@@ -54,7 +55,11 @@ export function createApi(parts: ApiParts): Api {
     },
     batched: () => router.batched,
   };
-  const router = new Router(apiRoutes(own, members));
+  const routes: readonly Route[] = [
+    ...apiRoutes(own, members),
+    openApiRoute(() => routes, parts.server.vendor),
+  ];
+  const router = new Router(routes);
   const bodyBudget = new BodyBudget(runtime.clock, own.settings);
   const reservedPlaces = new ReservedPlaces();
   const dispatching = { router, admission, bodyBudget, reservedPlaces, parts: own };

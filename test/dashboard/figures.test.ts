@@ -2,17 +2,17 @@
 import { describe, expect, test } from "vitest";
 import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";
 import { LISTED_JOBS_MAX } from "../../src/api/replication/jobs.ts";
-import { BUDGET_LIMITS } from "../../src/dashboard/api/budget.ts";
-import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
-import * as limits from "../../src/dashboard/api/limits.ts";
-import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import {
   FAILURE_CLASSES,
   JOB_STATES,
   type Job,
   type JobEvent,
   type JobRun,
-} from "../../src/dashboard/api/types.ts";
+} from "../../src/contract/index.ts";
+import { BUDGET_LIMITS } from "../../src/dashboard/api/budget.ts";
+import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
+import * as limits from "../../src/dashboard/api/limits.ts";
+import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import { budgetOf, budgetText } from "../../src/dashboard/base/budget-text.ts";
 import { entryOf, LOG_BEGIN } from "../../src/dashboard/base/event-log.ts";
 import {

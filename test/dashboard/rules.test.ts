@@ -1,7 +1,7 @@
 /** The pages of rules, with a node that has them made up here. */
 import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Rule, RulePlan } from "../../src/dashboard/api/types.ts";
+import type { Rule, RulePlan } from "../../src/contract/index.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
@@ -35,6 +35,8 @@ const USERS: Rule = {
 
 const NONE = { count: 0, first: [] };
 const PLAN: RulePlan = {
+  ok: true,
+  dry_run: true,
   databases: { count: 120, first: ["user-a", "user-b"] },
   create: { count: 2, first: ["user-a"] },
   replace: NONE,
@@ -61,7 +63,7 @@ async function mock(page: Page): Promise<Asked[]> {
       const json = { error: "bad_request", reason: "`databases` must be a list of patterns" };
       return route.fulfill({ status: 400, json });
     }
-    if (isDryRun) return route.fulfill({ json: { ok: true, dry_run: true, ...PLAN } });
+    if (isDryRun) return route.fulfill({ json: PLAN });
     if (method !== "GET") return route.fulfill({ json: { ok: true } });
     const isList = pathname.endsWith("/_tandem/rules");
     const bookmark = searchParams.has("bookmark") ? null : "users";

@@ -1,7 +1,7 @@
 /** What the dashboard keeps in its place while a hand is at it. The groups that fail are made up here, and the time of the page. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { FailingGroup } from "../../src/dashboard/api/types.ts";
+import type { FailingGroup } from "../../src/contract/index.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 

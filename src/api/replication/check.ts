@@ -1,4 +1,5 @@
 /** `POST /_tandem/replications/_check`: what a replication document would meet. Nothing is written. CouchDB has no counterpart. */
+import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { EndpointCheck, JobEntry, ReplicationChecks } from "../../replicator/index.ts";
@@ -56,10 +57,10 @@ async function check(parts: CheckParts, call: Call): Promise<ApiResponse> {
     source: endpointView(source),
     target: endpointView(target),
     job: twin === undefined ? null : twinView(twin),
-  });
+  } satisfies CheckedReplication);
 }
 
-function endpointView(checked: EndpointCheck | undefined) {
+function endpointView(checked: EndpointCheck | undefined): CheckedEndpoint | null {
   if (checked === undefined) return null;
   const isFailed = checked.kind === "failed";
   return {

@@ -3,7 +3,9 @@
  * the id of the last event it has seen misses none, as long as it was not away for longer than `event_max_age_sec`; then it is told so.
  * `GET /_tandem/events/_past`: what happened, in pages. CouchDB has no counterpart.
  */
+
 import { errorCode, type Runtime } from "../../base/index.ts";
+import type { JobEvent, PastPage } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { FollowedEvent, JobEntry, JobFilter } from "../../replicator/index.ts";
 import { isoTime } from "../../replicator/index.ts";
@@ -47,7 +49,7 @@ async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const { events } = parts.replicator;
   const past = await checked(() => events.past(before, limit, filter), "before: expected", before);
   const rows = await eventRows(parts, past.events);
-  return json(200, { events: rows, before: past.before ?? null });
+  return json(200, { events: rows, before: past.before ?? null } satisfies PastPage);
 }
 
 async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
@@ -119,7 +121,10 @@ async function messages(
   return rows.map(({ place, ...data }) => message("job", place, data));
 }
 
-async function eventRows(parts: EventsParts, events: readonly FollowedEvent[]) {
+async function eventRows(
+  parts: EventsParts,
+  events: readonly FollowedEvent[],
+): Promise<readonly JobEvent[]> {
   const entries = new Map<string, JobEntry>();
   for (const { jobId, entry } of events) if (entry !== undefined) entries.set(jobId, entry);
   const rows = await jobRows(parts, [...entries.values()]);

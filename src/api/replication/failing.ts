@@ -1,4 +1,5 @@
 /** `GET /_tandem/failing`: jobs that fail, grouped by the class, side and host of their last failure. CouchDB has no counterpart. */
+import type { FailingPage, FailingGroup as FailingRow } from "../../contract/index.ts";
 import {
   type FailingGroup,
   isoTime,
@@ -27,10 +28,14 @@ async function listGroups(replicator: Replicator, call: Call): Promise<ApiRespon
   const limit = Math.min(integerParameter(call, "limit") ?? GROUPS_DEFAULT, GROUPS_MAX);
   const skip = integerParameter(call, "skip") ?? 0;
   const { groups, total, jobCount } = await replicator.failing.page({ skip, limit });
-  return json(200, { total_rows: total, jobs: jobCount, groups: groups.map(groupView) });
+  return json(200, {
+    total_rows: total,
+    jobs: jobCount,
+    groups: groups.map(groupView),
+  } satisfies FailingPage);
 }
 
-function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup) {
+function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup): FailingRow {
   return {
     class: key.class,
     side: key.side ?? null,

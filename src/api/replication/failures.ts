@@ -1,4 +1,5 @@
 /** `/_tandem/jobs/{id}/failures`: the documents of a job that did not arrive, and their retry. */
+import type { FailurePage } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { fitsRetryRequest, isoTime, RETRY_IDS_MAX } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
@@ -42,7 +43,7 @@ async function listFailures(parts: FindJobParts, call: Call): Promise<ApiRespons
         tries,
       }),
     ),
-  });
+  } satisfies FailurePage);
 }
 
 async function countFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {

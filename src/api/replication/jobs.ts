@@ -2,7 +2,15 @@
  * `/_tandem/jobs`: replication jobs for operators. They filter jobs by their properties and states, and pause, resume,
  * retry, reset or cancel one or all of them. CouchDB has no counterpart.
  */
+
 import { errorCode } from "../../base/index.ts";
+import type {
+  ControlEvent as ControlRow,
+  Job,
+  JobPage,
+  LastFailure,
+  JobRun as RunRow,
+} from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -85,7 +93,7 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
     offset: total === undefined ? skip : Math.min(skip, total),
     bookmark: bookmarkOf(asked, next),
     jobs: await jobRows(parts, entries),
-  });
+  } satisfies JobPage);
 }
 
 /**
@@ -221,7 +229,10 @@ function answer(outcome: CommandOutcome): ApiResponse {
 }
 
 /** Rows of `GET /_tandem/jobs`. */
-export async function jobRows({ replicator, shownUrl }: JobsParts, entries: readonly JobEntry[]) {
+export async function jobRows(
+  { replicator, shownUrl }: JobsParts,
+  entries: readonly JobEntry[],
+): Promise<readonly Job[]> {
   const [controls, leftBehind, measures] = await Promise.all([
     replicator.commands.controls(entries.map(({ jobId }) => jobId)),
     replicator.failures.totals(entries),
@@ -258,7 +269,7 @@ export async function jobRows({ replicator, shownUrl }: JobsParts, entries: read
 }
 
 /** The last failure of a job that fails, and when it is tried again: null while it runs, and where it is not. */
-function failureView(failing: Failing, { nextTryMs }: JobMeasure) {
+function failureView(failing: Failing, { nextTryMs }: JobMeasure): LastFailure {
   const { class: failureClass, error, reason, phase, side, host, lastMs, tries } = failing;
   return {
     class: failureClass,
@@ -288,7 +299,7 @@ function measureView(measure: JobMeasure) {
 }
 
 /** A lost run has no counts: nobody stored them. */
-function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: JobRun) {
+function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: JobRun): RunRow {
   return {
     start: isoTime(startMs),
     end: isoTime(endMs),
@@ -305,7 +316,7 @@ function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: 
   };
 }
 
-function controlView({ action, userName, timeMs, why, since }: ControlEvent) {
+function controlView({ action, userName, timeMs, why, since }: ControlEvent): ControlRow {
   const event = { action, user: userName, timestamp: isoTime(timeMs), why: why ?? null };
   return since === undefined ? event : { ...event, since };
 }

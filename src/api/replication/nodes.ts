@@ -4,6 +4,7 @@
  */
 
 import type { Clock, Runtime } from "../../base/index.ts";
+import type { NodePage, NodeRow, RateMinute, Rates } from "../../contract/index.ts";
 import {
   isoTime,
   MINUTE_MS,
@@ -42,13 +43,13 @@ export function nodesRoutes(parts: NodesParts): readonly Route[] {
 async function listNodes({ runtime, replicator }: NodesParts): Promise<ApiResponse> {
   const nodes = await replicator.nodes.list();
   const views = nodes.map((node) => nodeView(node, runtime.clock));
-  return json(200, { total_rows: views.length, nodes: views });
+  return json(200, { total_rows: views.length, nodes: views } satisfies NodePage);
 }
 
 async function listRates({ runtime, replicator }: NodesParts): Promise<ApiResponse> {
   const minutes = await replicator.nodes.rates();
   const nowMs = runtime.clock.nowMs();
-  return json(200, { minutes: minutes.map((minute) => minuteView(minute, nowMs)) });
+  return json(200, { minutes: minutes.map((minute) => minuteView(minute, nowMs)) } satisfies Rates);
 }
 
 async function setDraining(
@@ -66,7 +67,7 @@ async function setDraining(
   return json(200, { ok: true, matched: matchedCount, changed: changedCount });
 }
 
-function minuteView({ startMs, counts }: MinuteCounts, nowMs: number) {
+function minuteView({ startMs, counts }: MinuteCounts, nowMs: number): RateMinute {
   return {
     time: isoTime(startMs),
     // The last minute is not over.
@@ -77,7 +78,7 @@ function minuteView({ startMs, counts }: MinuteCounts, nowMs: number) {
   };
 }
 
-function nodeView(entry: NodeEntry, clock: Clock) {
+function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
   const { id, node, processId, state, isDraining, jobCount, renewedMs, report } = entry;
   const leaseMs = renewedMs === undefined ? undefined : Math.max(0, clock.nowMs() - renewedMs);
   return {

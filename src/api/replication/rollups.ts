@@ -1,4 +1,5 @@
 /** `GET /_tandem/endpoints` and `/_tandem/groups`: the state of the cluster by server, and by group. CouchDB has no counterpart. */
+import type { EndpointPage, EndpointRow, GroupPage, GroupRow } from "../../contract/index.ts";
 import {
   type Budgets,
   budgetView,
@@ -43,14 +44,14 @@ async function listEndpoints(
     // Of the host, and of accounts there.
     budgets: known.filter(({ name }) => name.replace(/^.*@/, "") === endpoint.host),
   }));
-  return json(200, { total_rows: total, endpoints: views });
+  return json(200, { total_rows: total, endpoints: views } satisfies EndpointPage);
 }
 
 async function listGroups({ replicator }: RollupsParts, call: Call): Promise<ApiResponse> {
   const { skip, limit } = pageOf(call);
   const groups = await replicator.groups.list();
   const views = groups.slice(skip, skip + limit).map(groupView);
-  return json(200, { total_rows: groups.length, groups: views });
+  return json(200, { total_rows: groups.length, groups: views } satisfies GroupPage);
 }
 
 function pageOf(call: Call): { readonly skip: number; readonly limit: number } {
@@ -58,7 +59,7 @@ function pageOf(call: Call): { readonly skip: number; readonly limit: number } {
   return { limit, skip: integerParameter(call, "skip") ?? 0 };
 }
 
-function endpointView(endpoint: ClusterEndpoint) {
+function endpointView(endpoint: ClusterEndpoint): Omit<EndpointRow, "budgets"> {
   const { host, sourceCount, targetCount, failing, outage } = endpoint;
   const { requestCount, latencyMs, limiterMs } = endpoint;
   return {
@@ -76,7 +77,7 @@ function endpointView(endpoint: ClusterEndpoint) {
   };
 }
 
-function groupView({ name, shares, usageSec, standing, counts, waitSec }: JobGroup) {
+function groupView({ name, shares, usageSec, standing, counts, waitSec }: JobGroup): GroupRow {
   const { running, pending, finished } = counts;
   return {
     name,

@@ -1,6 +1,7 @@
 /** `/_tandem/rules`: one replication for each database of a server whose name matches. CouchDB has no counterpart. */
 
 import { errorCode } from "../../base/index.ts";
+import type { RulePlan as Plan, Rule, RulesPage } from "../../contract/index.ts";
 import { authorityOf } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
@@ -55,7 +56,7 @@ async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
     total_rows: await rules.count(),
     bookmark: found.length > limit ? (page.at(-1)?.name ?? null) : null,
     rules: page.map(ruleView),
-  });
+  } satisfies RulesPage);
 }
 
 async function showRule(rules: Rules, call: Call): Promise<ApiResponse> {
@@ -112,7 +113,7 @@ function planned({ matched, made, changed, ended, faulty, overwritten }: RulePla
     cancel: plannedView(ended),
     cannot_copy: plannedView(faulty),
     ...(overwritten === undefined ? {} : { overwrite_security: plannedView(overwritten) }),
-  });
+  } satisfies Plan);
 }
 
 function plannedView({ count, first }: PlannedDatabases) {
@@ -158,7 +159,7 @@ function refuseUnknown({ request }: Call, known: readonly string[]): void {
 }
 
 /** The rule as it was put, with masks for its secrets, and what is known of its jobs. */
-function ruleView({ name, content, summary }: ShownRule) {
+function ruleView({ name, content, summary }: ShownRule): Rule {
   const { states, jobCount, failingCount, parkedCount, leftBehindCount, lagSec } = summary;
   const { matchedCount, faultCount, faults, listedMs, followedBy, failure } = summary;
   return {

@@ -1,5 +1,7 @@
 /** `/_node/{name}/_config`: the configuration of the node, read and changed while it runs (`chttpd_node`). */
+
 import { jsonKind } from "../../base/index.ts";
+import type { NodeSettings } from "../../contract/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -117,7 +119,7 @@ function showSettings(configuration: NodeConfiguration, node: string): ApiRespon
     .map(({ section, key, value = null, fallback = null, isKnown }) => {
       return { section, key, value, default: fallback, known: isKnown };
     });
-  return json(200, { node, total_rows: settings.length, settings });
+  return json(200, { node, total_rows: settings.length, settings } satisfies NodeSettings);
 }
 
 async function showAll(configuration: NodeConfiguration): Promise<ApiResponse> {

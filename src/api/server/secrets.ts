@@ -1,4 +1,5 @@
 /** `/_tandem/secrets`: the keys that seal secrets in the store, and how they are changed. CouchDB has no counterpart. */
+import type { SecretsStatus } from "../../contract/index.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -42,7 +43,7 @@ export function secretsRoutes(keys: SecretKeys): readonly Route[] {
   ];
 }
 
-function view({ record, hereIds, source, rotation }: SecretKeysStatus) {
+function view({ record, hereIds, source, rotation }: SecretKeysStatus): SecretsStatus {
   return {
     sealing_key: record.sealingId,
     keys_in_use: record.inUse,

@@ -1,7 +1,7 @@
 /** What a replication would meet, asked before it is made: docs/api/replication.md. */
+import type { CheckedReplication } from "../../contract/index.ts";
 import type { ReplicationDocument } from "./one-job.ts";
 import { request, withQuery } from "./request.ts";
-import type { CheckedReplication } from "./types.ts";
 
 /** Writes nothing. Throws a RequestError. */
 export function checkReplication(

@@ -1,6 +1,7 @@
 /** `GET /_tandem/events`, over lost connections: a feed goes on behind the last event that it saw. */
+import type { JobEvent } from "../../contract/index.ts";
 import { addressOf, get, RequestError, withQuery } from "./request.ts";
-import type { JobEvent, Query } from "./types.ts";
+import type { Query } from "./types.ts";
 
 /** `refused`: the node does not take the filters, now or later. */
 export type FeedState = "connecting" | "live" | "lost" | "refused";

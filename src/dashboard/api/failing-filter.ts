@@ -1,5 +1,6 @@
 /** The filter that names a group of failing jobs: docs/api/jobs.md. Pure. */
-import type { FailingGroup, Query } from "./types.ts";
+import type { FailingGroup } from "../../contract/index.ts";
+import type { Query } from "./types.ts";
 
 /** What the filters have for a failure without a side, or without a host. */
 export const NONE = "-";

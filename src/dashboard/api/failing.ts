@@ -1,6 +1,6 @@
 /** Jobs that fail, by error, side and host. */
+import type { FailingPage } from "../../contract/index.ts";
 import { get } from "./request.ts";
-import type { FailingPage } from "./types.ts";
 
 /** The largest groups first; 100 at most. */
 export function readFailing(signal: AbortSignal): Promise<FailingPage> {

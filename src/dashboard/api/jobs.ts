@@ -1,6 +1,7 @@
 /** Lists of jobs, single jobs, and commands. */
+import type { Job, JobPage } from "../../contract/index.ts";
 import { get, RequestError, request, segmentOf, withQuery } from "./request.ts";
-import type { Job, JobPage, Query } from "./types.ts";
+import type { Query } from "./types.ts";
 
 /** The rows of the first pages, which are soon there. */
 const PAGE_ROWS = 200;

@@ -1,6 +1,6 @@
 /** The nodes of the cluster, and what the node that is asked counts. */
+import type { NodeRow, RateMinute } from "../../contract/index.ts";
 import { get, request, segmentOf } from "./request.ts";
-import type { NodeRow, RateMinute } from "./types.ts";
 
 export async function readNodes(signal: AbortSignal): Promise<readonly NodeRow[]> {
   return (await get<{ nodes: NodeRow[] }>("_tandem/nodes", signal)).nodes;

@@ -1,9 +1,9 @@
 /** One job with what belongs to it. */
+import type { DocumentFailure, FailureCount, Job, JobRun } from "../../contract/index.ts";
 import { pathOfJob } from "./jobs.ts";
 import { RETRY_IDS_MAX } from "./limits.ts";
 import { exchange, get, RequestError, request, segmentOf, withQuery } from "./request.ts";
 import type { Session } from "./session.ts";
-import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
 
 /** Rows of a page of failures: all of them can be selected. */
 export const FAILURE_ROWS = RETRY_IDS_MAX;

@@ -1,6 +1,6 @@
 /** `GET /_tandem/events/_past`: the log of events in pages. */
+import type { PastPage } from "../../contract/index.ts";
 import { get, withQuery } from "./request.ts";
-import type { PastPage } from "./types.ts";
 
 /** The events before a place; undefined: the last of all. */
 export function readPast(before: string | undefined, signal: AbortSignal): Promise<PastPage> {

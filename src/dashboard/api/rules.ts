@@ -1,6 +1,6 @@
 /** Rules, each of which makes a replication for every database of a server whose name matches: docs/api/rules.md. */
+import type { Rule, RulePlan, RulesPage } from "../../contract/index.ts";
 import { get, request, segmentOf, withQuery } from "./request.ts";
-import type { Rule, RulePlan, RulesPage } from "./types.ts";
 
 /** In the order of their names. `bookmark`: that of the page before; undefined: the first page. */
 export function readRules(bookmark: string | undefined, signal: AbortSignal): Promise<RulesPage> {

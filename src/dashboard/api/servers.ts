@@ -1,8 +1,8 @@
 /** The servers that jobs name, and the groups that share the slots. */
+import type { EndpointRow, GroupRow } from "../../contract/index.ts";
 import type { BudgetRow } from "./budget.ts";
 import { skipWithin } from "./pages.ts";
 import { get, request, segmentOf, withQuery } from "./request.ts";
-import type { EndpointRow, GroupRow } from "./types.ts";
 
 /** Rows of a page of either. */
 export const PAGE_ROWS = 100;

@@ -1,6 +1,6 @@
 /** The settings of the node that the page came from. */
+import type { NodeSettings, SettingRow } from "../../contract/index.ts";
 import { get, request, segmentOf } from "./request.ts";
-import type { NodeSettings, SettingRow } from "./types.ts";
 
 /** What the node answers in place of a secret. */
 export const HIDDEN_VALUE = "****";

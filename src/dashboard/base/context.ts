@@ -1,9 +1,10 @@
 /** What every page needs: who looks, the time, and whether the view is live. */
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { JobEvent } from "../../contract/index.ts";
 import { EventFeed, type FeedState } from "../api/event-feed.ts";
 import type { Session } from "../api/session.ts";
-import type { JobEvent, Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
 
 export interface Surroundings {

@@ -1,5 +1,6 @@
 /** The log of events, as the page keeps it. Pure. */
-import { type ControlEvent, type JobEvent, jobName } from "../api/types.ts";
+import type { ControlEvent, JobEvent } from "../../contract/index.ts";
+import { jobName } from "../api/types.ts";
 
 /** Before the first event of all. */
 export const LOG_BEGIN = "0".repeat(24);

@@ -1,5 +1,5 @@
 /** A job as a long list keeps it: what its row shows, and no more, so that a hundred thousand of them fit into a browser. Pure. */
-import type { Job, JobEvent } from "../api/types.ts";
+import type { Job, JobEvent } from "../../contract/index.ts";
 import { lastSuccess } from "./job-figures.ts";
 
 export interface JobLine

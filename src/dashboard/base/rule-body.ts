@@ -1,5 +1,5 @@
 /** Rules as JSON, for the form. Pure. */
-import type { Rule } from "../api/types.ts";
+import type { Rule } from "../../contract/index.ts";
 
 /** What a new rule begins with. */
 export const NEW_RULE = {

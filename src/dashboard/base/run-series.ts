@@ -1,5 +1,5 @@
 /** How fast the runs of a job were, and how far behind it was, as lines over time. Pure. */
-import type { JobRun } from "../api/types.ts";
+import type { JobRun } from "../../contract/index.ts";
 
 export interface RunSeries {
   /** In seconds, ascending. */

@@ -1,5 +1,5 @@
 /** What shares are worth. Pure. */
-import type { GroupRow } from "../api/types.ts";
+import type { GroupRow } from "../../contract/index.ts";
 
 type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;
 

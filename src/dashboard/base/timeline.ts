@@ -1,5 +1,5 @@
 /** What happened to a job, from its runs, its history and the decisions of operators. Pure. */
-import type { Job, JobRun } from "../api/types.ts";
+import type { Job, JobRun } from "../../contract/index.ts";
 
 export interface TimelineEntry {
   readonly time: string;

@@ -1,7 +1,8 @@
 /** Small pieces of text. */
 import type { ComponentChildren } from "preact";
+import type { Job } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
-import { type Job, jobName } from "../api/types.ts";
+import { jobName } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatDistance, formatTime, visibleText } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";

@@ -1,7 +1,8 @@
 /** The servers that jobs name: what fails there, how they answer, and their budgets. */
 import { useState } from "preact/hooks";
+import type { EndpointRow } from "../../contract/index.ts";
 import type { BudgetRow } from "../api/budget.ts";
-import type { EndpointRow, Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { budgetText } from "../base/budget-text.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatNumber } from "../base/format.ts";

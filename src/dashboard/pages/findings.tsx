@@ -1,6 +1,6 @@
 /** What the check of a replication found, beside the fields that it concerns. */
 import type { ComponentChildren } from "preact";
-import type { CheckedEndpoint, CheckedReplication } from "../api/types.ts";
+import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
 import { formatCount } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";

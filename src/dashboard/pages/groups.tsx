@@ -1,8 +1,8 @@
 /** The groups that share the slots, and their shares, which can be changed; the part of the slots that follows is shown at once. */
 import { useState } from "preact/hooks";
+import type { GroupRow } from "../../contract/index.ts";
 import { SHARES_MAX } from "../api/limits.ts";
 import { type Page, setShares } from "../api/servers.ts";
-import type { GroupRow } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { partOfSlots } from "../base/shares.ts";

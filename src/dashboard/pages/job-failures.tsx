@@ -1,8 +1,8 @@
 /** The documents of a job that did not arrive, by reason, and the retry of one, some or all of them. */
 import { useState } from "preact/hooks";
+import type { DocumentFailure, FailureCount } from "../../contract/index.ts";
 import { FAILURE_ROWS, type RetriedFailures, readFailures, retryFailures } from "../api/one-job.ts";
 import { skipWithin } from "../api/pages.ts";
-import type { DocumentFailure, FailureCount } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";

@@ -1,6 +1,7 @@
 /** The filters and the order of a list of jobs. Each change is another address. */
+import { FAILURE_CLASSES, JOB_STATES } from "../../contract/index.ts";
 import { NONE } from "../api/failing-filter.ts";
-import { FAILURE_CLASSES, JOB_STATES, type Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { visibleText } from "../base/format.ts";
 import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../base/job-filters.ts";
 import { goTo } from "../base/location.ts";

@@ -1,11 +1,12 @@
 /** One job: how it does, what holds it back, what it is, and what happened to it. */
 import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
+import type { Job } from "../../contract/index.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { COMMANDS, type Command } from "../api/jobs.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
-import { type Job, jobName } from "../api/types.ts";
+import { jobName } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
@@ -219,7 +220,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
 function Figures({ job }: { job: Job }) {
   const progress = progressOf(job);
   const figure = (name: string): string => {
-    const value = job.info[name];
+    const value = job.info?.[name];
     return typeof value === "number" ? formatNumber(value) : "–";
   };
   return (

@@ -1,6 +1,7 @@
 /** A new replication, or another version of one: a form for its document, which is shown as it will be sent. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
+import type { Job } from "../../contract/index.ts";
 import { pathOfJob } from "../api/jobs.ts";
 import {
   pathOfDocument,
@@ -10,7 +11,7 @@ import {
 } from "../api/one-job.ts";
 import { addressOf, get, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
-import type { Job, Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { inexactNumber, visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";

@@ -1,7 +1,7 @@
 /** The processes that run jobs. */
 import { useState } from "preact/hooks";
+import type { NodeRow } from "../../contract/index.ts";
 import { readNodes, setDraining } from "../api/nodes.ts";
-import type { NodeRow } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";

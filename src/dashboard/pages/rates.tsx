@@ -1,6 +1,6 @@
 /** Rates of documents, starts and failures of all nodes as charts: the last hour, as the server has it. */
+import type { RateMinute } from "../../contract/index.ts";
 import { readRates } from "../api/nodes.ts";
-import type { RateMinute } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { perSecond } from "../base/rates.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";

@@ -1,7 +1,7 @@
 /** A new rule, or another version of one, as JSON; what it would do is shown before it does. */
 import { useId, useRef, useState } from "preact/hooks";
+import type { RulePlan } from "../../contract/index.ts";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
-import type { RulePlan } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { inexactNumber, visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";

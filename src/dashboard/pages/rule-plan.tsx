@@ -1,10 +1,13 @@
 /** What a change of a rule would do, as the node says before it is made. */
-import type { PlannedDatabases, RulePlan } from "../api/types.ts";
+import type { PlannedDatabases, RulePlan } from "../../contract/index.ts";
 import { formatNumber } from "../base/format.ts";
 import { ShortList } from "../components/short-list.tsx";
 import { Foreign } from "../components/text.tsx";
 
-const PARTS: readonly (readonly [name: keyof RulePlan, words: string])[] = [
+const PARTS: readonly (readonly [
+  name: Exclude<keyof RulePlan, "ok" | "dry_run">,
+  words: string,
+])[] = [
   ["databases", "match"],
   ["create", "get a job"],
   ["replace", "get another job for the one that they have"],

@@ -1,8 +1,9 @@
 /** One rule: what it says, what became of its databases, and its change and removal. */
 import { useState } from "preact/hooks";
+import type { Rule, RuleStatus } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
 import { planRemoval, readRule, removeRule } from "../api/rules.ts";
-import type { Query, Rule, RuleStatus } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { visibleJson } from "../base/json.ts";

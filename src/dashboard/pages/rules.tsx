@@ -1,6 +1,7 @@
 /** The rules, and what became of the databases of each. */
+import type { Rule } from "../../contract/index.ts";
 import { readRules } from "../api/rules.ts";
-import type { Query, Rule } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { addressOfSide } from "../base/rule-body.ts";

@@ -1,5 +1,5 @@
 /** How fast a job copied in its last runs, and how far behind it was. Between databases of the node itself there is no traffic. */
-import type { JobRun } from "../api/types.ts";
+import type { JobRun } from "../../contract/index.ts";
 import { type LagSample, seriesOf } from "../base/run-series.ts";
 import { Chart } from "../components/chart.tsx";
 

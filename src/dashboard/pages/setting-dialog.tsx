@@ -1,7 +1,7 @@
 /** Sets one setting of a node, or gives it its default again. The node says whether the value can be. */
 import { useId, useState } from "preact/hooks";
+import type { SettingRow } from "../../contract/index.ts";
 import { HIDDEN_VALUE, readSettings, resetSetting, setSetting } from "../api/settings.ts";
-import type { SettingRow } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { Dialog } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";

@@ -1,7 +1,8 @@
 /** The settings of the node that the page came from: what they are, what they would be by themselves, which of them differ; edits them. */
 import { useRef, useState } from "preact/hooks";
+import type { SettingRow } from "../../contract/index.ts";
 import { readSettings } from "../api/settings.ts";
-import type { Query, SettingRow } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { goTo } from "../base/location.ts";

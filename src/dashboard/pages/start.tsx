@@ -1,11 +1,12 @@
 /** What is wrong: tiles, failing jobs by error and host, and rates. What fails comes first. */
 import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
+import type { FailingGroup, FailingPage } from "../../contract/index.ts";
 import { readFailing } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { type Command, countJobs, type JobCount, readJob } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
-import type { FailingGroup, FailingPage, Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";

@@ -1,9 +1,9 @@
 /** Checks a replication while it is typed: once it has been left alone for a moment. */
 import { useEffect, useState } from "preact/hooks";
+import type { CheckedReplication } from "../../contract/index.ts";
 import { checkReplication } from "../api/check.ts";
 import type { ReplicationDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
-import type { CheckedReplication } from "../api/types.ts";
 
 /** After the last change. */
 const QUIET_MS = 700;

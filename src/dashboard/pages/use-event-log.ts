@@ -1,7 +1,7 @@
 /** The log of events: the newest page of it, older ones as they are asked for, and what happens meanwhile. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { JobEvent } from "../../contract/index.ts";
 import { readPast } from "../api/past-events.ts";
-import type { JobEvent } from "../api/types.ts";
 import { useFeed } from "../base/context.ts";
 import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
 import { useSoon } from "../base/use-loaded.ts";

@@ -1,7 +1,8 @@
 /** The jobs of a view: pages as they are needed, and changes as they happen. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { JobEvent } from "../../contract/index.ts";
 import { filterPart, readJobs } from "../api/jobs.ts";
-import type { JobEvent, Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed } from "../base/context.ts";
 import { type JobLine, lineOf, linesAfter } from "../base/job-line.ts";
 import { useSoon } from "../base/use-loaded.ts";

@@ -1,6 +1,6 @@
 /** Remembers how far behind a job was whenever the page has read it. */
 import { useEffect, useState } from "preact/hooks";
-import type { Job } from "../api/types.ts";
+import type { Job } from "../../contract/index.ts";
 import type { LagSample } from "../base/run-series.ts";
 
 /** An hour, as often as the page is read again. */

@@ -69,7 +69,10 @@ export function parseBudget(members: Readonly<Record<string, unknown>>): Budget 
 }
 
 /** The JSON that `parseBudget` takes. */
-export function budgetView({ read, write }: Budget): Readonly<Record<string, unknown>> {
+export function budgetView({
+  read,
+  write,
+}: Budget): Readonly<Record<BudgetDirection, Readonly<Record<string, number>>>> {
   return { read: ratesView(read), write: ratesView(write) };
 }
 

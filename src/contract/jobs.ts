@@ -1,0 +1,217 @@
+/** Jobs, their runs, failures and events (`docs/api/jobs.md`). */
+import {
+  count,
+  described,
+  exactly,
+  flag,
+  json,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  optional,
+  recordOf,
+  type Shape,
+  text,
+  time,
+} from "./schema.ts";
+
+export const JOB_STATES = ["running", "pending", "crashing", "completed", "failed"] as const;
+export type JobState = (typeof JOB_STATES)[number];
+
+export const FAILURE_CLASSES = [
+  "unreachable",
+  "dns",
+  "tls",
+  "timeout",
+  "unauthorized",
+  "forbidden",
+  "not_found",
+  "rate_limited",
+  "storage_full",
+  "server_error",
+  "refused_document",
+  "filter",
+  "egress",
+  "duplicate",
+  "invalid",
+  "other",
+] as const;
+
+const side = nullable(oneOf(["source", "target"]));
+
+export const LastFailure = exactly({
+  class: text,
+  error: text,
+  reason: text,
+  phase: nullable(text),
+  side,
+  host: nullable(text),
+  time,
+  tries: count,
+  next_try: nullable(time, { description: "null while the job runs, or if it is not retried" }),
+});
+export type LastFailure = Shape<typeof LastFailure>;
+
+export const ControlEvent = exactly({
+  action: text,
+  user: nullable(text),
+  timestamp: time,
+  why: nullable(text, { description: "the reason given with the command" }),
+  since: optional(json),
+});
+export type ControlEvent = Shape<typeof ControlEvent>;
+
+export const HistoryEvent = exactly({ timestamp: time, type: text, reason: optional(text) });
+export type HistoryEvent = Shape<typeof HistoryEvent>;
+
+/** A row of `GET /_tandem/jobs`. */
+export const Job = exactly({
+  id: described(text, "the replication id, or the job id before it is known"),
+  database: nullable(text),
+  doc_id: nullable(text),
+  source: nullable(text),
+  target: nullable(text),
+  user: nullable(text),
+  node: nullable(text),
+  pid: nullable(text),
+  state: oneOf(JOB_STATES),
+  info: nullable(recordOf(json)),
+  history: listOf(HistoryEvent),
+  start_time: time,
+  rule: nullable(text, { description: "the rule that created the job" }),
+  error_count: count,
+  failing: flag,
+  failing_since: nullable(time),
+  last_failure: nullable(LastFailure),
+  left_behind: count,
+  stalled: flag,
+  parked: flag,
+  lag_sec: nullable(number, { description: "null if unknown" }),
+  behind_since: nullable(time),
+  pending: nullable(count, { description: "changes not copied yet; null if unknown" }),
+  docs_per_sec: number,
+  bytes_per_sec: number,
+  held_back_by: nullable(text),
+  next_try: nullable(time),
+  paused: flag,
+  restart_at: json,
+  control: listOf(ControlEvent),
+});
+export type Job = Shape<typeof Job>;
+
+export const JobPage = exactly({
+  total_rows: nullable(count, { description: "null if counting would take too long" }),
+  offset: count,
+  bookmark: nullable(text, { description: "start of the next page" }),
+  jobs: listOf(Job),
+});
+export type JobPage = Shape<typeof JobPage>;
+
+/** A run that has ended. Counts of a lost run are null. */
+export const JobRun = exactly({
+  start: time,
+  end: time,
+  cause: text,
+  reason: nullable(text),
+  revisions_checked: nullable(count),
+  missing_revisions_found: nullable(count),
+  docs_read: nullable(count),
+  docs_written: nullable(count),
+  doc_write_failures: nullable(count),
+  bytes: nullable(count),
+  lag_sec: nullable(number, { description: "lag at the end of the run; null if unknown" }),
+  checkpoint: json,
+});
+export type JobRun = Shape<typeof JobRun>;
+
+export const RunPage = exactly({ total_rows: count, runs: listOf(JobRun) });
+
+export const DocumentFailure = exactly({
+  id: text,
+  rev: text,
+  phase: text,
+  status: nullable(count),
+  reason: text,
+  first: time,
+  last: time,
+  tries: count,
+});
+export type DocumentFailure = Shape<typeof DocumentFailure>;
+
+export const FailurePage = exactly({ total_rows: count, failures: listOf(DocumentFailure) });
+export type FailurePage = Shape<typeof FailurePage>;
+
+export const FailureCount = exactly({
+  phase: text,
+  status: nullable(count),
+  error: text,
+  count,
+});
+export type FailureCount = Shape<typeof FailureCount>;
+
+export const FailureCounts = exactly({ total_rows: count, counts: listOf(FailureCount) });
+
+/** Answer to a retry of failed documents: how many were tried, and how many are left. */
+export const RetriedFailures = exactly({ ok: flag, tried: count, total_rows: count });
+
+/** Jobs whose last failures have the same class, side and host. */
+export const FailingGroup = exactly({
+  class: text,
+  side,
+  host: nullable(text),
+  count,
+  since: described(time, "failing_since of the example"),
+  next_try: nullable(time),
+  error: text,
+  reason: text,
+  example: described(text, "name of the job that fails longest"),
+});
+export type FailingGroup = Shape<typeof FailingGroup>;
+
+export const FailingPage = exactly({
+  total_rows: described(count, "number of groups"),
+  jobs: described(count, "number of failing jobs"),
+  groups: listOf(FailingGroup),
+});
+export type FailingPage = Shape<typeof FailingPage>;
+
+/** Answer to a command for several jobs. */
+export const CommandedJobs = exactly({
+  ok: flag,
+  matched: count,
+  changed: count,
+  jobs: optional(
+    nullable(listOf(text), { description: "names, with list=true; null if too many" }),
+  ),
+});
+
+export const JobEvent = exactly({
+  place: described(text, "id of the event in the log"),
+  time,
+  id: text,
+  former_id: optional(text),
+  changes: listOf(text),
+  matches: flag,
+  job: nullable(Job),
+});
+export type JobEvent = Shape<typeof JobEvent>;
+
+export const PastPage = exactly({
+  events: described(listOf(JobEvent), "newest first"),
+  before: nullable(text, { description: "start of the next page" }),
+});
+export type PastPage = Shape<typeof PastPage>;
+
+/** Answer to a replacement of credentials. */
+export const ReplacedCredentials = exactly({
+  ok: flag,
+  dry_run: optional(flag),
+  matched: count,
+  documents: count,
+  transient: count,
+  withheld: optional(exactly({ count, owners: listOf(text) })),
+  changed: optional(count),
+  refused: optional(count),
+  rules: listOf(text),
+});

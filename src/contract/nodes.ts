@@ -1,0 +1,137 @@
+/** Nodes, servers, groups, rates, settings and budgets (`docs/api/nodes.md`, `docs/api/budgets.md`). */
+import {
+  count,
+  described,
+  exactly,
+  flag,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  optional,
+  recordOf,
+  type Shape,
+  text,
+  time,
+} from "./schema.ts";
+
+/** A process that runs jobs. Members that it reports itself are null before its first report. */
+export const NodeRow = exactly({
+  id: nullable(text),
+  name: text,
+  pid: nullable(text),
+  state: oneOf(["running", "draining", "dead"]),
+  draining: flag,
+  drained: described(flag, "draining, aware of it, and without jobs"),
+  jobs: count,
+  slots: nullable(count),
+  memory_bytes: nullable(count),
+  event_loop_delay_ms: nullable(number),
+  lease_age_sec: nullable(number),
+  version: nullable(text),
+  started: nullable(time),
+  last_report: nullable(time),
+});
+export type NodeRow = Shape<typeof NodeRow>;
+
+export const NodePage = exactly({ total_rows: count, nodes: listOf(NodeRow) });
+export type NodePage = Shape<typeof NodePage>;
+
+export const DrainedNodes = exactly({ ok: flag, matched: count, changed: count });
+
+export const Worker = exactly({
+  id: text,
+  node: text,
+  pid: text,
+  types: listOf(text),
+  since: time,
+  last_sign_of_life: time,
+  lease_sec: number,
+  jobs: count,
+});
+
+export const WorkerPage = exactly({
+  total_rows: count,
+  workers: listOf(Worker),
+  expelled: listOf(text),
+});
+
+const rates = exactly({
+  requests_per_sec: optional(number),
+  documents_per_sec: optional(number),
+  megabytes_per_sec: optional(number),
+});
+export type BudgetRates = Shape<typeof rates>;
+
+/** Limits of the cluster's use of a host. An absent member has no limit. */
+export const Budget = exactly({ read: rates, write: rates });
+export type Budget = Shape<typeof Budget>;
+
+export const BudgetRow = exactly({
+  name: described(text, "a host, or account@host"),
+  read: rates,
+  write: rates,
+});
+export type BudgetRow = Shape<typeof BudgetRow>;
+
+export const BudgetPage = exactly({ total_rows: count, budgets: listOf(BudgetRow) });
+
+/** A server that jobs name. */
+export const EndpointRow = exactly({
+  host: text,
+  source_jobs: count,
+  target_jobs: count,
+  failing: described(recordOf(count), "failing jobs by class of the last failure there"),
+  outage: nullable(exactly({ confirmed: flag, probed: time })),
+  limiter_ms: described(number, "delay of each request after answers 429"),
+  requests: described(count, "in the last one to two minutes"),
+  latency_ms: nullable(number),
+  budgets: listOf(BudgetRow),
+});
+export type EndpointRow = Shape<typeof EndpointRow>;
+
+export const EndpointPage = exactly({ total_rows: count, endpoints: listOf(EndpointRow) });
+export type EndpointPage = Shape<typeof EndpointPage>;
+
+/** Jobs that compete for slots with other groups. */
+export const GroupRow = exactly({
+  name: described(text, "a _replicator database, or user:NAME"),
+  shares: number,
+  usage_sec: number,
+  standing: described(number, "usage per share; the lowest is next"),
+  jobs: exactly({ running: count, pending: count, ended: count }),
+  longest_wait_sec: number,
+});
+export type GroupRow = Shape<typeof GroupRow>;
+
+export const GroupPage = exactly({ total_rows: count, groups: listOf(GroupRow) });
+export type GroupPage = Shape<typeof GroupPage>;
+
+/** Cluster-wide counts for one minute; null if no node ran jobs. */
+export const RateMinute = exactly({
+  time,
+  seconds: described(number, "elapsed part of the minute"),
+  starts: nullable(count),
+  failures: nullable(count),
+  docs_written: nullable(count),
+});
+export type RateMinute = Shape<typeof RateMinute>;
+
+export const Rates = exactly({ minutes: listOf(RateMinute) });
+export type Rates = Shape<typeof Rates>;
+
+export const SettingRow = exactly({
+  section: text,
+  key: text,
+  value: nullable(text),
+  default: nullable(text),
+  known: described(flag, "whether the node uses the setting"),
+});
+export type SettingRow = Shape<typeof SettingRow>;
+
+export const NodeSettings = exactly({
+  node: text,
+  total_rows: count,
+  settings: listOf(SettingRow),
+});
+export type NodeSettings = Shape<typeof NodeSettings>;

@@ -1,0 +1,114 @@
+/** Rules, and checks of replications (`docs/api/rules.md`, `docs/api/replication.md`). */
+import { Type } from "@sinclair/typebox";
+import { JOB_STATES, type JobState } from "./jobs.ts";
+import {
+  count,
+  described,
+  exactly,
+  flag,
+  json,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  optional,
+  recordOf,
+  type Shape,
+  text,
+  time,
+} from "./schema.ts";
+
+const jobCounts = Type.Unsafe<Record<JobState, number>>(
+  exactly(Object.fromEntries(JOB_STATES.map((state) => [state, count]))),
+);
+
+/** Summary of a rule and its jobs. */
+export const RuleStatus = exactly({
+  owner: nullable(text, {
+    description: "who put the rule; null for an administrator without a name",
+  }),
+  changed: nullable(time),
+  databases: nullable(count, { description: "null before the first listing" }),
+  jobs: count,
+  states: jobCounts,
+  failing: count,
+  parked: count,
+  left_behind: count,
+  lag_sec: described(number, "of the job that is furthest behind"),
+  listed: nullable(time),
+  followed_by: nullable(text, { description: "how new databases are noticed: feed or lists" }),
+  last_error: nullable(exactly({ error: text, reason: text })),
+  cannot_copy: described(count, "matching databases that cannot be copied"),
+  faults: listOf(exactly({ database: text, reason: text })),
+});
+export type RuleStatus = Shape<typeof RuleStatus>;
+
+/** A rule with the members that it was put with. Without them it was removed, and its jobs are being cancelled. */
+export const Rule = Type.Intersect([
+  Type.Object({ name: text, status: RuleStatus }),
+  recordOf(json),
+]);
+export interface Rule {
+  readonly name: string;
+  readonly status: RuleStatus;
+  readonly [member: string]: unknown;
+}
+
+export const RulesPage = exactly({
+  total_rows: count,
+  bookmark: nullable(text),
+  rules: listOf(Rule),
+});
+export interface RulesPage {
+  readonly total_rows: number;
+  readonly bookmark: string | null;
+  readonly rules: readonly Rule[];
+}
+
+/** Number of databases, and the first names. */
+export const PlannedDatabases = exactly({ count, first: listOf(text) });
+export type PlannedDatabases = Shape<typeof PlannedDatabases>;
+
+/** Effects of a change of a rule, by a dry run. */
+export const RulePlan = exactly({
+  ok: flag,
+  dry_run: flag,
+  databases: PlannedDatabases,
+  create: PlannedDatabases,
+  replace: PlannedDatabases,
+  cancel: PlannedDatabases,
+  cannot_copy: PlannedDatabases,
+  overwrite_security: optional(PlannedDatabases),
+});
+export type RulePlan = Shape<typeof RulePlan>;
+
+/** One side of a replication that is checked. `new`: the target does not exist, and will be created. */
+export const CheckedEndpoint = exactly({
+  state: oneOf(["open", "new", "failed"]),
+  changes: nullable(count, { description: "of a source; null if unknown" }),
+  class: nullable(text),
+  error: nullable(text),
+  reason: nullable(text),
+});
+export type CheckedEndpoint = Shape<typeof CheckedEndpoint>;
+
+/** Dry run of a replication document. */
+export const CheckedReplication = exactly({
+  ok: flag,
+  error: nullable(text),
+  reason: nullable(text, { description: "why the document would be refused" }),
+  faults: listOf(text),
+  name_taken: flag,
+  source: nullable(CheckedEndpoint),
+  target: nullable(CheckedEndpoint),
+  job: nullable(
+    exactly({
+      id: text,
+      database: nullable(text),
+      doc_id: nullable(text),
+      state: oneOf(JOB_STATES),
+    }),
+    { description: "another job of the same replication" },
+  ),
+});
+export type CheckedReplication = Shape<typeof CheckedReplication>;

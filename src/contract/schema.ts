@@ -1,0 +1,73 @@
+/** Building blocks of the schemas (JSON Schema 2020-12, by TypeBox). */
+import {
+  type ObjectOptions,
+  type Static,
+  type TObject,
+  type TProperties,
+  type TSchema,
+  type TUnion,
+  Type,
+} from "@sinclair/typebox";
+
+type Description = { readonly description?: string };
+
+/** The JSON value that a schema describes. Immutable: answers are read, not written. */
+export type Shape<Schema extends TSchema> = Immutable<Static<Schema>>;
+
+type Immutable<T> = T extends (infer Item)[]
+  ? readonly Immutable<Item>[]
+  : T extends object
+    ? { readonly [Name in keyof T]: Immutable<T[Name]> }
+    : T;
+
+/** An object with these members and no others. */
+export function exactly<Members extends TProperties>(
+  members: Members,
+  options: ObjectOptions = {},
+): TObject<Members> {
+  return Type.Object(members, { additionalProperties: false, ...options });
+}
+
+export function nullable<Schema extends TSchema>(
+  schema: Schema,
+  options: Description = {},
+): TUnion<[Schema, ReturnType<typeof Type.Null>]> {
+  return Type.Union([schema, Type.Null()], options);
+}
+
+/** One of these strings. */
+export function oneOf<const Words extends readonly string[]>(
+  words: Words,
+  options: Description = {},
+) {
+  return Type.Unsafe<Words[number]>({ type: "string", enum: [...words], ...options });
+}
+
+/** The schema with a description. */
+export function described<Schema extends TSchema>(schema: Schema, description: string): Schema {
+  return { ...schema, description };
+}
+
+export const text = Type.String();
+export const flag = Type.Boolean();
+/** A whole number from 0. */
+export const count = Type.Integer({ minimum: 0 });
+export const number = Type.Number();
+/** RFC 3339 in UTC. */
+export const time = Type.String({ format: "date-time" });
+export const json = Type.Unknown();
+
+/** Answer to a change that has been made. */
+export const Done = exactly({ ok: Type.Literal(true), no_changes: Type.Optional(flag) });
+
+export function listOf<Item extends TSchema>(item: Item) {
+  return Type.Array(item);
+}
+
+export function optional<Schema extends TSchema>(schema: Schema) {
+  return Type.Optional(schema);
+}
+
+export function recordOf<Schema extends TSchema>(schema: Schema) {
+  return Type.Record(Type.String(), schema);
+}

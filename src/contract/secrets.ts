@@ -1,0 +1,17 @@
+/** Keys that seal secrets in the store (`docs/api/secrets.md`). Keys are shown by their ids. */
+import { count, described, exactly, listOf, nullable, type Shape, text } from "./schema.ts";
+
+export const SecretsStatus = exactly({
+  sealing_key: text,
+  keys_in_use: described(listOf(text), "keys that the store needs, oldest first"),
+  keys_here: listOf(text),
+  keys_from: text,
+  rotation: exactly({
+    state: text,
+    seen: count,
+    renewed: count,
+    unneeded_keys: listOf(text),
+    error: nullable(text),
+  }),
+});
+export type SecretsStatus = Shape<typeof SecretsStatus>;
