@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { get, openServer } from "./fetch.fixture.ts";
+import type { FetchRequest } from "./fetch.ts";
 import { withBudget } from "./with-budget.ts";
 
-test.each([
+test.each<readonly [method: FetchRequest["method"], path: string, direction: string]>([
   ["GET", "doc", "read"],
   ["PUT", "doc", "write"],
   ["DELETE", "doc?rev=1-a", "write"],

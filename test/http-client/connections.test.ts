@@ -56,11 +56,17 @@ function openTlsServer(): Promise<number> {
 const openPlainServer = (): Promise<number> =>
   listen(createServer((incoming, response) => response.end(`plain ${incoming.url}`)));
 
-async function get(url: string, connection: Connection): Promise<string> {
+async function get(url: string, connection?: Connection): Promise<string> {
   const undici = openUndiciFetch();
   closing.push(() => undici.close());
   const { signal } = new AbortController();
-  const request = { method: "GET", url, inactivityTimeoutMs: 5000, connection, signal } as const;
+  const request = {
+    method: "GET",
+    url,
+    inactivityTimeoutMs: 5000,
+    signal,
+    ...(connection === undefined ? {} : { connection }),
+  } as const;
   return readText(await undici.fetch(request));
 }
 
