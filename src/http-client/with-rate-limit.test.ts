@@ -96,3 +96,12 @@ test("an endpoint that answers without a 429 for long enough is not kept, nor ar
   limits.observe("GET http://c/db/", 429, 27_000);
   expect(limits.list()).toEqual([{ endpointUrl: "http://c/db/", intervalMs: 24 }]);
 });
+
+test.each([408, 500, 503])("status %d tells nothing of the rate", (status) => {
+  const limits = new RateLimits();
+  limits.observe("GET http://host/db", 429, 1_000);
+  limits.observe("GET http://host/db", status, 2_000);
+  expect(limits.intervalMs("GET http://host/db")).toBe(24);
+  limits.observe("GET http://host/db", 200, 3_000);
+  expect(limits.intervalMs("GET http://host/db")).toBeLessThan(24);
+});

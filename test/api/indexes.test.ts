@@ -89,6 +89,7 @@ describe("_index", () => {
     ]);
     const page = await api.ask("GET /films/_index?skip=1&limit=1");
     expect(page.json.indexes).toMatchObject([{ name: "a" }]);
+    expect((await api.ask("GET /films/_index?limit=0")).status).toBe(400);
   });
 
   test("keeps several indexes in one design document, and removes it with the last", async () => {

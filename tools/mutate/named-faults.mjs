@@ -253,4 +253,32 @@ export const NAMED_FAULTS = [
     replacement: "8, { min: 1, max: 9 }",
     tests: ["test/server/configuration.test.ts"],
   },
+  {
+    rule: "an index that another name excludes counts as one of another type",
+    path: "src/indexes/choose-index.ts",
+    text: "if (!filtered.includes(index)) {",
+    replacement: "if (false) {",
+    tests: ["src/indexes/choose-index.test.ts"],
+  },
+  {
+    rule: "a time-out counts as an answer within the rate",
+    path: "src/http-client/with-rate-limit.ts",
+    text: "status === 408 || status >= 500",
+    replacement: "status >= 500",
+    tests: ["src/http-client/with-rate-limit.test.ts"],
+  },
+  {
+    rule: "jobs of documents are named by their ids",
+    path: "src/cli/job-output.ts",
+    text: "return documentId === null ? id",
+    replacement: "return true ? id",
+    tests: ["src/cli/job-output.test.ts"],
+  },
+  {
+    rule: "a list of no indexes is answered",
+    path: "src/api/queries/indexes.ts",
+    text: "if (limit === 0) throw badRequest",
+    replacement: "if (false) throw badRequest",
+    tests: ["test/api/indexes.test.ts"],
+  },
 ];
