@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { ProtocolError } from "./protocol-error.ts";
 import { normalizeSelector, type Selector } from "./normalize-selector.ts";
 import { compileSelector } from "./selector.ts";
 
@@ -20,7 +21,7 @@ test.each(cases.map((row) => [row.name, row] as const))(
   "passes the documents that a CouchDB 3.5 passed: %s",
   (_, { selector, changes }) => {
     if (!Array.isArray(changes)) {
-      expect(() => compileSelector(selector)).toThrow();
+      expect(() => compileSelector(selector)).toThrow(ProtocolError);
       return;
     }
     const matches = compileSelector(selector);
@@ -90,6 +91,6 @@ test.each([
 test.each([{ $not: {} }, { $not: { $not: {} } }, { n: { $mod: [2, 1, 0] } }, { n: { $mod: [2] } }])(
   "refuses %j, as CouchDB does",
   (selector) => {
-    expect(() => compileSelector(selector)).toThrow();
+    expect(() => compileSelector(selector)).toThrow(ProtocolError);
   },
 );

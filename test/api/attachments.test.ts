@@ -85,6 +85,20 @@ describe("an attachment", () => {
     expect(json._attachments.one.revpos).toBe(2);
   });
 
+  test("that are written with a replicated revision have its generation", async () => {
+    const api = await openFilms();
+    const [first, second, third] = ["a", "b", "c"].map((digit) => digit.repeat(32));
+    const body = {
+      _rev: `3-${third}`,
+      _revisions: { start: 3, ids: [third, second, first] },
+      _attachments: { one: { content_type: "text/plain", data: "b25l" } },
+    };
+    const { status } = await api.ask("PUT /films/copied?new_edits=false", { body });
+    expect(status).toBe(201);
+    const { json } = await api.ask("GET /films/copied");
+    expect(json._attachments.one.revpos).toBe(3);
+  });
+
   test.each([
     "a/b",
     "with space",

@@ -134,6 +134,15 @@ test("a job that was taken away lists nothing, and so may not pass anything", as
     },
     called: new Notifier(),
   });
+  const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
+  for (const request of ["first", "second"]) {
+    await kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids: ["a"] }));
+    if (request === "second") held = false;
+    const ending = await log.retryDone(request).catch(errorCode);
+    expect(ending).toBe(held ? undefined : "JOBS_HALTED");
+    expect((await asked())?.request).toBe(held ? undefined : "second");
+  }
+  held = true;
   await log.record([refused("a")], []);
   expect([log.has("a"), log.has("b")]).toEqual([true, false]);
   held = false;

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { IAM_TOKEN_URL } from "../../http-client/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT } from "../replicator-config.ts";
+import { withAuth } from "./parse-endpoint.ts";
 import { ReplicationInvalidError } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
 
@@ -124,12 +125,14 @@ test.each<[Record<string, unknown>, string]>([
     "`source.auth.bearer` must be a token of printable ASCII characters",
   ],
   [{ ...BODY, socket_options: [] }, "`socket_options` must be a string"],
+  [{ ...BODY, ibrowse_options: [] }, "`ibrowse_options` must be a string"],
 ])("%j is refused by name", (body, reason) => {
   expect(reasonOf(body)).toBe(reason);
 });
 
 test("Erlang's socket options are accepted", () => {
   expect(reasonOf({ ...BODY, socket_options: "[{keepalive, true}]" })).toBeUndefined();
+  expect(reasonOf({ ...BODY, ibrowse_options: "[{pool, 2}]" })).toBeUndefined();
 });
 
 test.each([
@@ -144,3 +147,13 @@ test.each([
   expect(() => parseReplication(body, config)).toThrow(expect.objectContaining({ reason }));
   expect(() => parseReplication({ ...BODY, proxy: "socks5://p" }, config)).not.toThrow();
 });
+
+test.each([{}, { cert_file: "/own.pem" }, { cert_file: "/own.pem", key_file: "/key.pem" }])(
+  "an endpoint with %j keeps its certificates when its credentials are replaced",
+  (members) => {
+    const { source } = parseReplication(at({ ...members, headers: { "X-A": "1" } }));
+    if (source.kind !== "http") throw new Error("It is a URL");
+    const basic = { username: "ann", password: "secret" };
+    expect(withAuth("source", source, { basic })).toEqual({ ...source, basic });
+  },
+);
