@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { ProtocolError } from "./protocol-error.ts";
 import { normalizeSelector, type Selector } from "./normalize-selector.ts";
+import { ProtocolError } from "./protocol-error.ts";
 import { compileSelector } from "./selector.ts";
 
 interface Recorded {
