@@ -43,7 +43,8 @@ function textOf(node: ts.Node | undefined): string | undefined {
 function ofRows(title: string, callee: ts.Expression, source: ts.SourceFile): readonly string[] {
   if (!title.includes("%s") || !ts.isCallExpression(callee)) return [];
   const [given] = callee.arguments;
-  const table = given !== undefined && ts.isIdentifier(given) ? constantOf(given.text, source) : given;
+  const table =
+    given !== undefined && ts.isIdentifier(given) ? constantOf(given.text, source) : given;
   const rows = table === undefined ? [] : unwrapped(table);
   return rows.flatMap((row) => {
     const text = textOf(ts.isArrayLiteralExpression(row) ? row.elements[0] : row);
