@@ -75,13 +75,18 @@ report();
 
 /** Prints the figures. A wait that ends only at its limit is counted by itself, as it could be the machine that is slow. */
 function report() {
+  const isUnreliable = ({ noticedBy }) =>
+    unreliable.some((line) => line.replace(IN_VAIN, "") === noticedBy?.replace(IN_VAIN, ""));
   const survivors = outcomes.filter(({ noticedBy }) => noticedBy === undefined);
-  const noticed = outcomes.filter(({ noticedBy }) => noticedBy !== undefined);
+  const noticed = outcomes.filter(
+    (outcome) => outcome.noticedBy !== undefined && !isUnreliable(outcome),
+  );
   const waits = noticed.filter(({ noticedBy }) => noticedBy.endsWith(IN_VAIN)).length;
   const share = (100 * (noticed.length / Math.max(1, outcomes.length))).toFixed(1);
   say(`\n${noticed.length} of ${outcomes.length} noticed (${share} %)`);
   say(`of these ${waits} by a wait in vain`);
   for (const { fault } of survivors) say(`survived: ${shown(fault)}`);
+  for (const { fault } of outcomes.filter(isUnreliable)) say(`not known: ${shown(fault)}`);
   for (const line of unreliable) say(`fails without a fault: ${line}`);
   if (survivors.length + unreliable.length > 0) process.exitCode = 1;
 }
