@@ -9,7 +9,7 @@ import {
 
 const HEADING = "## CouchDB's settings that have no effect\n";
 
-/** The page with its section made anew. */
+/** The page with its section made again. */
 export function withIneffectiveSettings(page: string): string {
   const start = page.indexOf(HEADING);
   if (start < 0) throw new Error(`The page has no heading ${HEADING}`);

@@ -6,7 +6,7 @@ import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../src/replicator/inde
 
 const HEADING = "### Options of a replication\n";
 
-/** The page with its section made anew. */
+/** The page with its section made again. */
 export function withOptionsSection(page: string): string {
   const start = page.indexOf(HEADING);
   if (start < 0) throw new Error(`The page has no heading ${HEADING}`);

@@ -78,7 +78,7 @@ const FAULTS = {
     rmSync(join(store, "filler"));
   },
   "read-only disk": async () => {
-    // As the kernel does it when it finds an error of the file system. Nobody can write there before it was mounted anew.
+    // As the kernel does it when it finds an error of the file system. Nobody can write there before it was mounted again.
     execFileSync("mount", ["-o", "remount,abort", store], { stdio: "ignore" });
     await pause(4_000);
     await processes.hold();

@@ -166,7 +166,7 @@ async function answer(
 interface Routed {
   readonly request: ApiRequest;
   readonly requestId: string;
-  /** Who sends it, if already known. */
+  /** The authenticated user, if already known. */
   readonly sender: User | undefined;
   readonly segments: readonly string[];
   readonly match: Match;

@@ -147,7 +147,7 @@ export interface Events {
   "replication.parked": { readonly jobId: string };
   /** A job that completed long enough ago, with its document (`keep_finished_sec`). */
   "replication.forgotten": { readonly jobId: string };
-  /** A woken run went on from a place of which the databases know nothing: they were made anew, or put back. It begins anew. */
+  /** A woken run went on from a place of which the databases know nothing: they were made again, or put back. It begins again. */
   "replication.place-lost": { readonly source: string };
   "replication.plain-http": { readonly jobId: string; readonly url: string };
   /** A revision was put on the list of failures. */

@@ -27,7 +27,7 @@ const BATCH_BYTES_MAX = 1024 * 1024;
 /** For how long a server gets no batches: one that does not know them, or not this long, and one that was in trouble. */
 const REFUSED_MS = 600_000;
 const TROUBLED_MS = 60_000;
-/** Servers that are remembered; when there are more, all are got to know anew. */
+/** Servers that are remembered; when there are more, all are got to know again. */
 const SERVERS_MAX = 1_000;
 
 /** Answers to a batch of which another one would be answered like it. */

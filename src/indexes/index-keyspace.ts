@@ -26,7 +26,7 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
 ];
 
-/** The form of entries; another one is made anew. */
+/** The form of entries; another one is made again. */
 export const ENTRY_FORM = 4;
 
 /** An index as it is stored. */

@@ -196,7 +196,7 @@ export class Indexes {
     };
   }
 
-  /** Those of the database, in the order in which they were made. Their entries may be outdated: `renew` makes them anew. */
+  /** Those of the database, in the order in which they were made. Their entries may be outdated: `renew` makes them again. */
   async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {
     return (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
   }

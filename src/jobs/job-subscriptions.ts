@@ -23,7 +23,7 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Made once: an error that is made anew takes longer than what it ends. */
+/** Made once: an error that is made again takes longer than what it ends. */
 const OVER = new Error("The waiting is over");
 
 export class JobSubscription {

@@ -37,7 +37,7 @@ interface Sighting {
 /** The place of an observer in the ring, and the lease that sets the pace of its looks. */
 export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
-/** The others as they were listed: a list that changed is read anew, and one that is as old as a lease, whatever was heard. */
+/** The others as they were listed: a list that changed is read again, and one that is as old as a lease, whatever was heard. */
 interface RingList {
   readonly neighbours: readonly Neighbour[];
   readonly changed: Watch;

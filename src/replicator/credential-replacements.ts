@@ -1,6 +1,6 @@
 /**
  * Gives jobs other credentials for a server: those that log in there with a user's password, from documents and without. It is an
- * operator's decision about each of them: one that runs writes a checkpoint and begins anew with the new credentials, one that waits
+ * operator's decision about each of them: one that runs writes a checkpoint and begins again with the new credentials, one that waits
  * after a failure is due at once, and one that is paused stays so. The document of a job gets the credentials in a new revision, and a
  * rule gets them, too, so that its next jobs have them.
  */

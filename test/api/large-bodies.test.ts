@@ -256,7 +256,7 @@ describe("a document", () => {
     const reason = "A document has at most 1000 conflicting revisions";
     const error = "document_too_large";
     expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
-    // Each of them writes the tree anew.
+    // Each of them writes the tree again.
     expect(turnCount).toBeGreaterThan(50);
     const next = { _id: "a", _revisions: { start: 2, ids: ["b", hash(7)] } };
     expect((await write([next])).json).toEqual([]);

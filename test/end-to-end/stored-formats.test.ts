@@ -1,7 +1,7 @@
 /**
  * Stores that earlier versions wrote, each a file of `test/fixtures/stores`, are opened by this one, and hold what they held.
  *
- * A version that stores something anew adds a file of its own, and leaves the others as they are:
+ * A version that stores something again adds a file of its own, and leaves the others as they are:
  *
  *   npm run build && STORE_FIXTURE=test/fixtures/stores/6.txt npx vitest run test/end-to-end/stored-formats.test.ts
  */
@@ -181,7 +181,7 @@ async function expectAll(server: TandemProcess): Promise<void> {
   expect((await read("/films")).doc_count).toBe(7);
 }
 
-/** The index that `fill` made. A version of Node.js with another ICU makes it anew. */
+/** The index that `fill` made. A version of Node.js with another ICU makes it again. */
 async function expectIndex(server: TandemProcess): Promise<void> {
   const query = { selector: { word: { $gt: null } }, sort: ["word"], fields: ["word"] };
   const body = JSON.stringify(query);

@@ -1,4 +1,4 @@
-/** The request of a job: what is asked for, kept apart from the data that its holder writes anew. */
+/** The request of a job: what is asked for, kept apart from the data that its holder writes again. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";

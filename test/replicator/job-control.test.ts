@@ -107,7 +107,7 @@ test("a job that is reset reads everything again, and goes on from its own check
   expect(await node.replicator.commands.startFrom(jobId, 0, { userName: OPERATOR })).toBe("done");
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
-  // The run that was told to begin anew ended first.
+  // The run that was told to begin again ended first.
   await node.event("replication.ended", () => endingCount(node) === 2);
   const { events, restartAt } = await controlOf(node, jobId);
   expect(restartAt).toBeUndefined();

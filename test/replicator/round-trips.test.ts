@@ -99,7 +99,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     put,
     before,
     refused,
-    /** Deletes a database and makes it anew, with one other document. */
+    /** Deletes a database and makes it again, with one other document. */
     async remake(name: string): Promise<void> {
       await kv.transact((tx) => databases.remove(tx, name));
       await kv.transact((tx) => databases.create(tx, name));

@@ -280,7 +280,7 @@ test("wrong passwords through a trusted proxy lock out the client that gave them
     for (let count = 0; count < 6; count++) await logIn("192.0.2.1", "wrong");
     expect((await logIn("192.0.2.1", "pw")).status).toBe(403);
     expect((await logIn("192.0.2.2", "pw")).status).toBe(200);
-    // Whoever has an IPv6 address has all of its network.
+    // The holder of an IPv6 address has its whole /64.
     for (let count = 0; count < 6; count++) await logIn(`2001:db8::${count}:1`, "wrong");
     expect((await logIn("2001:db8::ffff:1", "pw")).status).toBe(403);
     expect((await logIn("2001:db8:0:1::1", "pw")).status).toBe(200);

@@ -8,7 +8,7 @@ import config from "../../vitest.config.ts";
 const ORDER = (process.env.MUTATE_FILES ?? "").split(",");
 const { globalSetup: _, sequence, ...test } = config.test ?? {};
 
-/** For a survey that somebody ends before its end. */
+/** Saves a survey that is interrupted. */
 class LongestLast extends LongestFirst {
   override async sort(files: Parameters<BaseSequencer["sort"]>[0]) {
     return (await super.sort(files)).reverse();

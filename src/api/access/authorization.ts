@@ -40,7 +40,7 @@ export interface AccessRequest {
   readonly method: string;
   /** The decoded path. */
   readonly segments: readonly string[];
-  /** Of the route; `undefined` for a path that has none. */
+  /** Access of the route, or `undefined` for a path without one. */
   readonly access: Access | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Facts that each route declares next to its handler: who may call it, and how it is admitted. */
 
 /**
- * Who may call a route. Server admins may call all of them. The names from `database` on stand for CouchDB's rules for one
+ * Callers of a route. Server admins may call all of them. The names from `database` on stand for CouchDB's rules for one
  * kind of resource (`chttpd_auth_request`), which depend on the method and on the database.
  */
 export type Access =

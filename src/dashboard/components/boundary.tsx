@@ -4,7 +4,7 @@ import { useFeed } from "../base/context.ts";
 import { Problem } from "./text.tsx";
 
 interface BoundaryProps {
-  /** The address of what is within: another one is drawn anew. */
+  /** The address of what is within: another one is drawn again. */
   readonly view: string;
   readonly children: ComponentChildren;
 }

@@ -53,7 +53,7 @@ export interface DocumentPurgerParts {
   readonly hooks: readonly DatabaseHook[];
 }
 
-/** What one transaction purges of what was asked. */
+/** Leaves that one transaction purges. */
 export interface PurgedPage {
   /** For each document, the revisions that were leaves; without documents of which all is in `rest`. */
   readonly purged: readonly Purge[];

@@ -18,7 +18,7 @@ export class EgressGuard {
   readonly #rules: () => EgressRules;
   readonly #resolve: Resolve;
 
-  /** `rules`: asked anew each time; the same object as long as they say the same. */
+  /** `rules`: asked again each time; the same object as long as they say the same. */
   constructor(rules: () => EgressRules, resolve: Resolve = systemLookup) {
     this.#rules = rules;
     this.#resolve = resolve;

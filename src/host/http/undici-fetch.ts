@@ -30,7 +30,7 @@ export interface UndiciFetchOptions {
   /** How long an unused connection is kept (`connection_close_interval`); asked again for each request. */
   readonly idleMsMax?: () => number;
   /**
-   * Where connections may lead; asked anew for each request and each connection. The same object is answered as long as the rules say
+   * Where connections may lead; asked again for each request and each connection. The same object is answered as long as the rules say
    * the same. Absent: anywhere.
    */
   readonly egressRules?: () => EgressRules;

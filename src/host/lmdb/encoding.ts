@@ -44,8 +44,8 @@ export const valueEncoder = {
 /**
  * Runs `read`, in which bytes are whole, or values have their lengths and no defined bytes. Synchronous.
  *
- * Whoever reads lengths drops thousands of keys soon. They are not cut from memory that others share: for each small array of
- * another reader that lives on, a whole slab of them would.
+ * Readers of lengths drop thousands of keys soon. These are not cut from shared slabs, which stay in memory as long as any
+ * small array of another reader.
  */
 export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   const before = keepsBytes;

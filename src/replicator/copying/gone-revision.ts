@@ -1,6 +1,6 @@
 /**
  * Tells a listed revision that a source has no more from one that it does not deliver. The source has it no more when it was purged, or when
- * the database was made anew: then it will never arrive.
+ * the database was made again: then it will never arrive.
  *
  * That the source does not deliver it says too little: a node of a cluster may be away, or a proxy in the way. So the source must not
  * announce it, either, and what it announces of the document in its place must be there, and not descend from it. A leaf in its place has

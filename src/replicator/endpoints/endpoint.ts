@@ -31,7 +31,7 @@ interface EscapedSequence {
 /** The form of a sequence that any database can store. */
 export function storableSequence(sequence: SourceSequence): SourceSequence {
   if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
-  // Of characters, JSON.stringify escapes halves alone.
+  // JSON.stringify escapes unpaired surrogates only.
   const json = JSON.stringify(sequence);
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }

@@ -24,7 +24,7 @@ import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 const RULES_MAX = 1000;
 /** Bytes of its JSON: more would not fit into a value of the store. */
 const RULE_BYTES_MAX = 32_768;
-/** Rules that are sealed anew in one transaction. */
+/** Rules that are sealed again in one transaction. */
 const PAGE_ROWS_MAX = 50;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
 
@@ -158,7 +158,7 @@ export class Rules {
     });
   }
 
-  /** Stores the rule, as another generation of the one that is there, and has it followed anew. */
+  /** Stores the rule, as another generation of the one that is there, and has it followed again. */
   async #write(
     tx: Transaction,
     name: string,

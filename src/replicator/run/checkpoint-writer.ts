@@ -37,7 +37,7 @@ export interface CheckpointWriterParts {
   readonly mayWrite: () => Promise<void>;
   readonly failures: Pick<RunFailures, "isWhole">;
   readonly ownCheckpoint: OwnCheckpointStore;
-  /** Where the run before parked the job; absent: it did not, or both sides are to be asked anew. */
+  /** Where the run before parked the job; absent: it did not, or both sides are to be asked again. */
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
@@ -85,7 +85,7 @@ export class CheckpointWriter {
     return this.#checkpoints;
   }
 
-  /** The run begins anew. One side may have what it wrote, and the other be another database: it is a session of its own from now on. */
+  /** The run begins again. One side may have what it wrote, and the other be another database: it is a session of its own from now on. */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);
     this.#log = undefined;

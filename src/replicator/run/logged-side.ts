@@ -84,7 +84,7 @@ export class LoggedSide {
    * Makes durable what the side has; whether the database is the one that the run began with, as far as it says. `isShort`: the run is
    * so short that a server which acknowledges nothing that is not durable need not be asked for that.
    *
-   * What it is and what it remembers are asked at once. So it may have been made anew in between, and the run have begun where
+   * What it is and what it remembers are asked at once. So it may have been made again in between, and the run have begun where
    * the former one was: then the log is gone, and this rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {

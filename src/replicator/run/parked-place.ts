@@ -1,6 +1,6 @@
 /**
  * Where a job was parked, and whether a run may go on there: only between the databases that it was, which their checkpoints tell.
- * A database that was made anew has none, and one that was put back to an earlier state has an earlier one (decision 250).
+ * A database that was made again has none, and one that was put back to an earlier state has an earlier one (decision 250).
  */
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";

@@ -36,7 +36,7 @@ export function keyIdOf(key: Uint8Array): string {
 
 export interface KeyRingParts {
   readonly random: Random;
-  /** Reads the keys anew, oldest first: called when a key is missing that another process may have added. */
+  /** Reads the keys again, oldest first: called when a key is missing that another process may have added. */
   readonly readKeys: () => readonly Uint8Array[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * Changes the key that seals, and seals everything anew, while the nodes serve.
+ * Changes the key that seals, and seals everything again, while the nodes serve.
  *
  *   begin     the newest key of the source seals from now on: one that was given, or else a new one that is added to the key file
  *   sealing   everything that another key sealed, or none, is sealed again, a page at a time
@@ -39,7 +39,7 @@ export interface RotationParts {
   readonly source: KeySource;
   /** Whether nodes of other machines use the store: a key file of this machine is not theirs. */
   readonly isSharedStore: boolean;
-  /** Seals what else there is anew: the session secret of the store, and the local configuration. How many. */
+  /** Seals what else there is again: the session secret of the store, and the local configuration. How many. */
   readonly renewOthers: () => Promise<number>;
 }
 
@@ -47,7 +47,7 @@ export interface RotationProgress {
   readonly state: "idle" | "sealing" | "waiting" | "checking" | "done" | "failed";
   /** Documents and jobs that were looked at, in all passes. */
   readonly seenCount: number;
-  /** Values that were sealed anew. */
+  /** Values that were sealed again. */
   readonly renewedCount: number;
   /** Ids of the keys that were removed from the key file, or that can be taken out of the environment now. */
   readonly unneededIds: readonly string[];
@@ -178,7 +178,7 @@ export class Rotation {
     return removed;
   }
 
-  /** Looks at everything once; how many values were sealed anew. */
+  /** Looks at everything once; how many values were sealed again. */
   async #pass(signal: AbortSignal): Promise<number> {
     let renewedCount = await this.#parts.renewOthers();
     this.#count(0, renewedCount);

@@ -129,7 +129,7 @@ export class Configuration implements SettingTexts {
     return true;
   }
 
-  /** Seals those secrets of the local file anew that are not sealed, or not with the key that seals now; how many. */
+  /** Seals those secrets of the local file again that are not sealed, or not with the key that seals now; how many. */
   renewSecrets(): number {
     const { localFile, seal } = this.#parts;
     if (localFile === undefined || seal === undefined || this.#fileTime() === undefined) return 0;

@@ -163,7 +163,7 @@ function withName(names: readonly unknown[], userName: string): readonly unknown
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Writes the names of both groups anew, if they change. All else in the security object stays. */
+/** Writes the names of both groups again, if they change. All else in the security object stays. */
 async function changeSecurity(
   tx: Transaction,
   database: Database,

@@ -133,7 +133,7 @@ function shown({ deleted, body, attachments }: Document): string {
   const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
     JSON.stringify([name, contentType, digest, length, revisionPosition]),
   );
-  // A server may write a body anew; what it says stays.
+  // A server may write a body again; what it says stays.
   const members = Object.entries(JSON.parse(body.text)).sort();
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }

@@ -58,7 +58,7 @@ export class Arrivals {
     this.#expected = this.#expected.filter((expected) => expected.source !== source);
   }
 
-  /** All has to arrive anew. */
+  /** All has to arrive again. */
   targetRemoved(target: string, nowMs: number): void {
     const others = this.#expected.filter((expected) => expected.target !== target);
     const anew = this.#pairs

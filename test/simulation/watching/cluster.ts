@@ -81,7 +81,7 @@ class WatchingCluster {
   readonly #replicating: SimulatedNode[] = [];
   readonly #stopping = new AbortController();
   readonly #ended: Promise<unknown>[] = [];
-  /** Targets that are not at the server: there a checkpoint may be written to a database that has just been made anew. */
+  /** Targets that are not at the server: there a checkpoint may be written to a database that has just been made again. */
   readonly #ownTargets = new Set<string>();
   #documentCount = 0;
   /** Called with the name of the source. */
@@ -236,7 +236,7 @@ class WatchingCluster {
     return this.#world.until(kv.read((tx) => this.#arrivals.look(tx, databases, nowMs)));
   }
 
-  /** Writes a document now and then, and makes databases anew. */
+  /** Writes a document now and then, and makes databases again. */
   async #edit(untilMs: number): Promise<void> {
     const { time } = this.#world;
     const random = this.#random.fork(`edits until ${untilMs}`);

@@ -46,7 +46,7 @@ export class Operators implements Workload {
     if (command === "retry") return commands.retry(job.id, { userName: OPERATOR });
     if (command === "cancel") return commands.cancel(job.id, { userName: OPERATOR });
     // Behind a checkpoint everything would be passed that is before it; up to there all has arrived. A database that was deleted
-    // begins anew, and so do its sequences.
+    // begins again, and so do its sequences.
     const { checkpointedSequence } = decodeJob(job);
     const isReset = command === "reset" || this.#scene.removed.size > 0;
     return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, { userName: OPERATOR });
