@@ -3,7 +3,7 @@
  * would carry it out after the stop was answered.
  */
 import { abortWith, type Clock } from "../base/index.ts";
-import type { Fetch, FetchRequest } from "./fetch.ts";
+import { type Fetch, type FetchRequest, observeBody } from "./fetch.ts";
 
 export interface LingerOptions {
   readonly isWrite: (request: FetchRequest) => boolean;
@@ -30,12 +30,19 @@ export function withLinger(
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      return await fetch({ ...request, signal: ending.signal });
+      const response = await fetch({ ...request, signal: ending.signal });
+      // The rest of the answer ends with the run. Its signal may live for days and see many requests.
+      const unfollow = abortWith(signal, ending);
+      return {
+        ...observeBody(response, { onEnd: unfollow }),
+        discard: () => {
+          unfollow();
+          response.discard();
+        },
+      };
     } finally {
       signal.removeEventListener("abort", onAbort);
       answered.abort(OVER);
-      // The rest of the answer ends with the run.
-      abortWith(signal, ending);
     }
   };
 }
