@@ -141,8 +141,8 @@ beforeAll(async () => {
   const { port } = new URL(remote.url);
   faults.set("name", {
     class: "dns",
-    host: `films.test:${port}`,
-    job: (number) => ({ source: `http://films.test:${port}/films`, target: `name-${number}` }),
+    host: `films.localhost:${port}`,
+    job: (number) => ({ source: `http://films.localhost:${port}/films`, target: `name-${number}` }),
     heal: () => writeFileSync(resolvedNames, ""),
   });
   faults.set("certificate", {

@@ -1,11 +1,11 @@
-/** Loaded before a program: names below `.test` are known once the file `RESOLVED_NAMES` is there, and are this machine then. */
+/** Loaded before a program: names below `.localhost` are known, as this machine, once the file `RESOLVED_NAMES` exists. */
 import dns from "node:dns";
 import { existsSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 
 const { lookup } = dns;
+const addressOf = () => (existsSync(process.env.RESOLVED_NAMES) ? "127.0.0.1" : "unknown.invalid");
 dns.lookup = (host, options, callback) => {
-  const isHere = host.endsWith(".test") && existsSync(process.env.RESOLVED_NAMES);
-  lookup(isHere ? "127.0.0.1" : host, options, callback);
+  lookup(host.endsWith(".localhost") ? addressOf() : host, options, callback);
 };
 syncBuiltinESMExports();
