@@ -36,7 +36,7 @@ export interface HookedDatabase {
   readonly isSealed: boolean;
   /** Where a layer above keeps the indexes of the database; it is cleared with the database. */
   readonly indexSubspace: Subspace;
-  /** The set of indexes that every write keeps up to date; 0: there is none. Its change conflicts with this transaction. */
+  /** The set of indexes that every write keeps up to date; 0 without indexes. Its change conflicts with this transaction. */
   indexSet(tx: ReadTransaction): Promise<number>;
   /** Draws a new name for a changed set, or sets 0 for an empty one. Conflicts with all who write here at the moment. */
   changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void>;

@@ -85,7 +85,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
   });
 
   test.each(["Select all that match", "f1"])(
-    "are none after the filter has changed, with %s selected before",
+    "are empty after the filter has changed, with %s selected before",
     async (selected) => {
       const { page, show } = await visit(browser, node.url, "root");
       await show("/jobs?source=films");

@@ -18,7 +18,7 @@ const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
 /** Nothing becomes of a job or of a node because the machine is slow. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
-/** A page that is wrong is found out after so many events, or when none has come for too long. */
+/** Events, or silence, after which a page counts as wrong. */
 const EVENT_COUNT_MAX = 50;
 
 const processes = new Processes();

@@ -328,7 +328,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     ...UNCONFIRMING,
     '{"ok":false,"instance_start_time":"0"}',
     '{"error":"x","instance_start_time":"0"}',
-  ])("%s is none to a commit", async (body) => {
+  ])("%s does not confirm a commit", async (body) => {
     await expect(open(() => ({ status, body })).commit(signal)).rejects.toBeDefined();
   });
 

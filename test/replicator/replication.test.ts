@@ -388,7 +388,7 @@ test("a node that stops hands its job to the next one, which goes on from the ch
   await second.onceContent("b", (ids) => ids.includes("one-more"));
   await second.stop();
   const { data } = (await second.replicator.find(jobId)) ?? {};
-  // Whoever began again would have checked all and written one, or counted twice.
+  // A run that restarted would have checked all and written one, or counted twice.
   expect(data?.statistics).toMatchObject({ missingChecked: 51, docsWritten: 51 });
 });
 

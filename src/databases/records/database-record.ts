@@ -15,7 +15,7 @@ export interface DatabaseRecord {
   /** Microseconds since the epoch, the last three digits drawn by chance. */
   readonly instanceStartTime: number;
   readonly revisionLimit: number;
-  /** Names the set of indexes that every write keeps up to date: drawn again whenever the set changes. 0: there is none. */
+  /** Names the set of indexes that every write keeps up to date: drawn again whenever the set changes. 0 without indexes. */
   readonly indexSet: number;
 }
 

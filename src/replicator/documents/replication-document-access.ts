@@ -82,7 +82,7 @@ export async function leavesRefusal(
 
 /**
  * Whether the document is the user's: it names him, and the same handler vouched for its author. A token, a proxy and our own
- * directory may each know somebody else by one name.
+ * directory may each know another user by one name.
  */
 function isOwn(
   { body, authority }: Pick<Document, "body" | "authority">,

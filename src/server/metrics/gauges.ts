@@ -1,4 +1,4 @@
-/** What the whole cluster has, and this node, as rows with names: read again for each scrape. */
+/** Gauges of the cluster and of this node, as named rows: read again for each scrape. */
 import { Gauge, type Registry } from "prom-client";
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { FailingCount, JobFigures, Lag } from "../../replicator/index.ts";
