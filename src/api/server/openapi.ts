@@ -1,5 +1,5 @@
 /** `GET /_tandem/openapi.json`: the OpenAPI document of the API. */
-import { json } from "../http/responses.ts";
+import { jsonText } from "../http/responses.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
@@ -8,9 +8,11 @@ export function openApiRoute(
   routes: () => readonly Route[],
   { version }: { readonly version: string },
 ): Route {
+  // Anybody may ask for it, so it is made once. Other requests do not need the schemas.
+  let text: string | undefined;
   return defineRoute("GET", "/_tandem/openapi.json", PUBLIC, async () => {
-    // Loaded by the first request: no other one needs the schemas.
     const { openApiDocument } = await import("../../contract/index.ts");
-    return json(200, openApiDocument(routes(), { version }));
+    text ??= JSON.stringify(openApiDocument(routes(), { version }));
+    return jsonText(200, text);
   });
 }
