@@ -1,5 +1,4 @@
 /** One job: how it does, what holds it back, what it is, and what happened to it. */
-import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
 import { filterOf } from "../api/failing-filter.ts";
@@ -21,10 +20,9 @@ import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
+import { RunCharts } from "./run-charts.tsx";
 import { StartFromDialog } from "./start-from-dialog.tsx";
 import { useLagSamples } from "./use-lag-samples.ts";
-
-const RunCharts = lazy(() => import("./run-charts.tsx").then(({ RunCharts }) => RunCharts));
 
 const REFRESH_MS = 5_000;
 const EVENTS_WAIT_MS = 500;
@@ -117,11 +115,7 @@ function Details({
           reload={reload}
         />
       )}
-      {hasCharts && (
-        <Suspense fallback={<p>Loading…</p>}>
-          <RunCharts runs={runs} lags={lags} />
-        </Suspense>
-      )}
+      {hasCharts && <RunCharts runs={runs} lags={lags} />}
       <div class="columns">
         <Timeline details={{ job, runs }} />
         <Definition job={job} />

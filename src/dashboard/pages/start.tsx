@@ -1,5 +1,4 @@
 /** What is wrong: tiles, failing jobs by error and host, and rates. What fails comes first. */
-import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
 import type { FailingGroup, FailingPage } from "../../contract/index.ts";
 import { readFailing } from "../api/failing.ts";
@@ -15,8 +14,7 @@ import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
 import { CredentialDialog } from "../components/credential-dialog.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
-
-const Rates = lazy(() => import("./rates.tsx").then(({ Rates }) => Rates));
+import { Rates } from "./rates.tsx";
 
 /** A job that is behind for less may be about to catch up. */
 const BEHIND_SEC = "60";
@@ -63,9 +61,7 @@ export function StartPage() {
           <FailingGroups failing={value.failing} onChange={overview.reload} />
         </>
       )}
-      <Suspense fallback={<p>Loading…</p>}>
-        <Rates />
-      </Suspense>
+      <Rates />
     </>
   );
 }
