@@ -16,7 +16,7 @@ const head = fc.dictionary(fc.string(), fc.jsonValue()).map((members) => {
 const message = fc.record({ head, body: fc.uint8Array({ maxLength: 300 }) });
 const heartbeats = fc.integer({ min: 0, max: 2 }).map((count) => utf8Encode("\n".repeat(count)));
 
-/** Cuts at random places. */
+/** Cuts at arbitrary offsets. */
 function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   const ends = [...places.map((place) => place % (bytes.length + 1)), bytes.length].sort(
     (left, right) => left - right,
@@ -74,12 +74,12 @@ test("whatever comes is messages or a refusal in words", () => {
 });
 
 test.each([
-  ["x\n", "The head of message 0 of the batch is no JSON object on one line"],
-  ["[]\n", "The head of message 0 of the batch is no JSON object on one line"],
-  ["{}\n", "The head of message 0 of the batch needs `bytes`, the number of those of its body"],
+  ["x\n", "The head of message 0 of the batch must be a JSON object on one line"],
+  ["[]\n", "The head of message 0 of the batch must be a JSON object on one line"],
+  ["{}\n", "The head of message 0 of the batch must state `bytes`, the length of its body"],
   [
     '{"bytes":0}\n{"bytes":-1}\n',
-    "The head of message 1 of the batch needs `bytes`, the number of those of its body",
+    "The head of message 1 of the batch must state `bytes`, the length of its body",
   ],
   [
     `{"bytes":${BATCH_BODY_BYTES_MAX + 1}}\n`,

@@ -1,20 +1,24 @@
 /**
- * Requests that travel to a Tandem together, and their answers on the way back (`docs/api/server.md`, "Many requests at once"). CouchDB has
- * no counterpart. Both are messages one behind the other: a line of JSON, the head, and as many bytes as its member `bytes` says. Empty
- * lines between two messages say nothing: they show that more will come.
+ * Wire format of batched requests to another Tandem and of their responses (`docs/api/server.md`,
+ * "Many requests at once"). CouchDB has no counterpart. Both are sequences of messages: a line of
+ * JSON, the head, followed by the number of bytes that its member `bytes` states. Empty lines
+ * between messages are heartbeats.
  */
 import { concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
 import { badRequest } from "./protocol-error.ts";
 
-/** The media type of both. */
+/** Media type of batch requests and responses. */
 export const BATCH_TYPE = "application/vnd.tandem.batch";
 
-/** Requests of a batch. */
+/** Maximum number of messages in a batch. */
 export const BATCH_MESSAGES_MAX = 100;
-/** Of the body of one message. */
+/** Maximum body length of one message. */
 export const BATCH_BODY_BYTES_MAX = 256 * 1024;
 
-/** A path of a server that has long names is in it, and headers that no server lets be longer. */
+/**
+ * Maximum head length. It holds a path, which may contain long names, and headers, which no server
+ * accepts above this size.
+ */
 const HEAD_BYTES_MAX = 65_536;
 
 export interface BatchMessage {
@@ -22,26 +26,28 @@ export interface BatchMessage {
   readonly body: Uint8Array;
 }
 
-/** The message in pieces. `head` says what it is: its `bytes` are added. */
+/** Encodes a message as a sequence of pieces. Adds `bytes` to `head`. */
 export function batchMessage(head: BatchMessage["head"], body: Uint8Array): readonly Uint8Array[] {
   return [utf8Encode(`${JSON.stringify({ ...head, bytes: body.length })}\n`), body];
 }
 
-/** Takes a batch apart as it comes. */
+/** Incremental parser for batches. */
 export class BatchReader {
-  /** What came and is not read yet; not joined before there is a whole line, or a whole body. */
+  /** Unparsed input, joined only when it contains a complete line or body. */
   #pieces: Uint8Array[] = [];
   #byteCount = 0;
-  /** Of the message whose body is still to come. */
+  /** Head of the message whose body is incomplete. */
   #begun: { readonly head: BatchMessage["head"]; readonly byteCount: number } | undefined;
   #messageCount = 0;
 
-  /** Whether nothing was begun that did not end. */
+  /** Whether the input so far ends at a message boundary. */
   get isWhole(): boolean {
     return this.#begun === undefined && this.#byteCount === 0;
   }
 
-  /** The messages that are whole with this piece. Throws a ProtocolError 400 when it is no batch. */
+  /**
+   * Returns the messages that `piece` completes. Throws a ProtocolError 400 for malformed input.
+   */
   push(piece: Uint8Array): readonly BatchMessage[] {
     this.#pieces.push(piece);
     this.#byteCount += piece.length;
@@ -82,11 +88,11 @@ export class BatchReader {
       head = undefined;
     }
     if (typeof head !== "object" || head === null || Array.isArray(head)) {
-      throw this.#wrong("is no JSON object on one line");
+      throw this.#wrong("must be a JSON object on one line");
     }
     const byteCount: unknown = (head as BatchMessage["head"]).bytes;
     if (!Number.isSafeInteger(byteCount) || (byteCount as number) < 0) {
-      throw this.#wrong("needs `bytes`, the number of those of its body");
+      throw this.#wrong("must state `bytes`, the length of its body");
     }
     if ((byteCount as number) > BATCH_BODY_BYTES_MAX) {
       throw this.#wrong(`has more than ${BATCH_BODY_BYTES_MAX} \`bytes\``);

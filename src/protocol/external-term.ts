@@ -1,10 +1,13 @@
 /**
- * Erlang's external term format, as far as CouchDB hashes it for a replication id (`term_to_binary` with minor version
- * 1). With it a job that moves here from CouchDB keeps its id, and so finds its checkpoints.
+ * Subset of Erlang's external term format that CouchDB hashes for a replication id
+ * (`term_to_binary` with minor version 1). A job moved here from CouchDB keeps its id and therefore
+ * finds its checkpoints.
  */
 import { integerValue, numberValue, Utf8Writer, utf8Encode } from "../base/index.ts";
 
-/** A term. JavaScript's plain values do not tell their type: each term says which Erlang type it is. */
+/**
+ * An Erlang term, with its type stated explicitly because JavaScript values do not determine it.
+ */
 export type Term =
   | { readonly atom: string }
   | { readonly binary: string }
@@ -16,7 +19,7 @@ export type Term =
   | { readonly float: number }
   | EncodedTerm;
 
-/** The bytes of a term, without the version byte: for one that is part of several. */
+/** Bytes of a term without the version byte, for embedding in other terms. */
 interface EncodedTerm {
   readonly encoded: Uint8Array;
 }
@@ -25,7 +28,7 @@ export const atom = (name: string): Term => ({ atom: name });
 export const binary = (text: string): Term => ({ binary: text });
 export const charlist = (text: string): Term => ({ charlist: text });
 export const tuple = (...items: Term[]): Term => ({ tuple: items });
-/** A list of binaries, of which there may be many. */
+/** A list of binaries; compact for many of them. */
 export const binaries = (texts: readonly string[]): Term => ({ binaries: texts });
 export const list = (items: readonly Term[]): Term => ({ list: items });
 
@@ -34,10 +37,13 @@ const LIST = 108;
 const BINARY = 109;
 const NIL = 106;
 
-/** Of a usual replication. */
+/** Size of a typical replication's term. */
 const ENCODED_BYTES_EXPECTED = 512;
 
-/** A JSON value as CouchDB holds it: an object is a tuple of one list of pairs, in the order of its members. */
+/**
+ * A JSON value as CouchDB represents it: an object is a 1-tuple of a list of pairs, in member
+ * order.
+ */
 export function jsonTerm(value: unknown): Term {
   if (value === null) return atom("null");
   if (typeof value === "boolean") return atom(String(value));
@@ -51,7 +57,7 @@ export function jsonTerm(value: unknown): Term {
   return tuple(list(pairs.map(([name, item]) => tuple(binary(name), jsonTerm(item)))));
 }
 
-/** The same term, which is encoded now and never again. */
+/** Encodes a term for reuse. */
 export function encodeOnce(term: Term): EncodedTerm {
   if ("encoded" in term) return term;
   const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
@@ -59,14 +65,16 @@ export function encodeOnce(term: Term): EncodedTerm {
   return { encoded: writer.finish() };
 }
 
-/** The bytes of `list(items)`, as `encodeTerm` makes them, in pieces: what was encoded before is not copied. */
+/**
+ * The bytes of `encodeTerm(list(items))`, in pieces so that terms already encoded are not copied.
+ */
 export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] {
   if (items.every((item) => byteOf(item) !== undefined)) return [encodeTerm(list(items))];
   const head = Uint8Array.of(VERSION, LIST, ...bigEndian(items.length, 4));
   return [head, ...items.map((item) => encodeOnce(item).encoded), Uint8Array.of(NIL)];
 }
 
-/** The term's bytes, with the version byte before them. */
+/** The term's bytes, preceded by the version byte. */
 export function encodeTerm(term: Term): Uint8Array {
   const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
   writer.bytes(Uint8Array.of(VERSION));
@@ -88,11 +96,11 @@ function append(writer: Utf8Writer, term: Term): void {
   else appendList(writer, term.list);
 }
 
-/** Of ASCII, and so short that its length is a character of ASCII, too: the whole is a text then. */
+/** ASCII text whose length is also an ASCII character, so that the whole encoding is ASCII text. */
 const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 
 function appendBinary(writer: Utf8Writer, text: string): void {
-  // The writer encodes many texts together. A replication may have a hundred thousand ids.
+  // The writer encodes consecutive strings together. A replication may have 100,000 ids.
   if (SHORT_TEXT.test(text)) writer.text(`m\0\0\0${String.fromCharCode(text.length)}${text}`);
   else writer.bytes(tagged(BINARY, 4, utf8Encode(text)));
 }
@@ -105,7 +113,10 @@ function appendBinaries(writer: Utf8Writer, texts: readonly string[]): void {
 
 const HEAD_BYTES = 5;
 
-/** One behind the other. A replication may have ten thousand ids: nothing is made for each of them that is of ASCII, not even by an iterator. */
+/**
+ * Concatenates the encodings. A replication may have 10,000 ids, so ASCII ids cost no allocation,
+ * not even an iterator.
+ */
 function encodeBinaries(texts: readonly string[]): Uint8Array {
   let byteCount = HEAD_BYTES * texts.length;
   for (let index = 0; index < texts.length; index++)
@@ -146,14 +157,14 @@ function appendList(writer: Utf8Writer, items: readonly Term[]): void {
   writer.bytes(Uint8Array.of(NIL));
 }
 
-/** Erlang writes a list of bytes as a string, whatever it was meant to be. */
+/** Erlang encodes any list of bytes as a string. */
 function byteOf(term: Term): number | undefined {
   if (!("number" in term)) return undefined;
   const number = Number(term.number);
   return number >= 0 && number <= 255 ? number : undefined;
 }
 
-/** Erlang's texts are bytes: a character beyond ASCII is as many numbers as it has bytes. */
+/** Charlists here are lists of UTF-8 bytes: a non-ASCII character is several numbers. */
 function appendCharlist(writer: Utf8Writer, text: string): void {
   appendList(
     writer,

@@ -1,4 +1,7 @@
-/** CouchDB's protocol, for client and server: revisions, media types, multipart, documents, selectors. */
+/**
+ * CouchDB's protocol, for client and server: revisions, media types, multipart, documents,
+ * selectors.
+ */
 export type { BatchMessage } from "./batch.ts";
 export {
   BATCH_BODY_BYTES_MAX,

@@ -7,7 +7,7 @@ import {
   utf8Encode,
 } from "../base/index.ts";
 
-/** Negative, 0 or positive, as for `sort`. */
+/** Negative, 0 or positive, as for `Array.prototype.sort`. */
 export type Compare = (left: unknown, right: unknown) => number;
 
 export type TypeName = "null" | "boolean" | "number" | "string" | "array" | "object";
@@ -24,13 +24,14 @@ export function isScalar(value: unknown): boolean {
 }
 
 const TYPE_ORDER: readonly TypeName[] = ["null", "boolean", "number", "string", "array", "object"];
-/** The order of Erlang's terms. */
+/** The order of Erlang terms. */
 const TERM_ORDER: readonly TypeName[] = ["number", "null", "boolean", "object", "array", "string"];
 const collator = new Intl.Collator("und");
 
 /**
- * The order of views (`couch_ejson_compare`). Strings compare by the root collation: those are equal that differ only in their
- * Unicode normalization or in characters without a weight. Objects compare member by member in the order of their members.
+ * The order of views (`couch_ejson_compare`). Strings compare by the root collation: strings that
+ * differ only in Unicode normalization or in characters without a weight are equal. Objects compare
+ * member by member, in member order.
  */
 export function compareJson(left: unknown, right: unknown): number {
   const type = typeName(left);
@@ -44,7 +45,10 @@ export function compareJson(left: unknown, right: unknown): number {
   return compareLists(leftItems as unknown[], rightItems as unknown[], compareJson);
 }
 
-/** The order in which a selector compares ids: strings by their bytes, types as Erlang's terms (`mango_json:cmp_raw`). */
+/**
+ * The order in which a selector compares ids: strings by their bytes, types like Erlang terms
+ * (`mango_json:cmp_raw`).
+ */
 export function compareIds(left: unknown, right: unknown): number {
   const type = typeName(left);
   const byType = TERM_ORDER.indexOf(type) - TERM_ORDER.indexOf(typeName(right));
@@ -56,7 +60,7 @@ export function compareTexts(left: string, right: string): number {
   return left === right ? 0 : collator.compare(left, right);
 }
 
-/** Exact also between an integer and a float. */
+/** Exact, also between integers and floats. */
 function compareNumbers(left: unknown, right: unknown): number {
   const [leftValue, rightValue] = [numberValue(left), numberValue(right)];
   if (leftValue === undefined || rightValue === undefined) return 0;

@@ -1,7 +1,7 @@
 /** `Content-Type` and its parameters (RFC 9110, section 8.3.1). */
 
 export interface MediaType {
-  /** Lower case, such as `multipart/related`. */
+  /** In lower case, such as `multipart/related`. */
   readonly type: string;
   /** Names in lower case; values without their quotes. */
   readonly parameters: ReadonlyMap<string, string>;
@@ -20,7 +20,7 @@ export function parseMediaType(text: string): MediaType {
   return { type: type.trim().toLowerCase(), parameters };
 }
 
-/** Whether an `Accept` header names `type` or a range that holds it. */
+/** Whether an `Accept` header names `type` or a range that includes it. */
 export function accepts(header: string | undefined, type: string): boolean {
   if (header === undefined || header.trim() === "") return true;
   const [major] = type.split("/");

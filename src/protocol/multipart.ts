@@ -1,30 +1,32 @@
 /**
- * multipart/related and multipart/mixed. Reading is a port, because a library does it (`host/http/multipart-parser.ts`); writing is
- * concatenation.
+ * multipart/related and multipart/mixed. Parsing is a port, implemented with a library
+ * (`host/http/multipart-parser.ts`); writing is concatenation.
  */
 import { type LongText, utf8Encode } from "../base/index.ts";
 
-/** One part. Its body must be read, or `skip`ped, before the next part comes. */
+/** One part. Its body must be read or `skip`ped before the next part is requested. */
 export interface MultipartPart {
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Cuts a stream at `boundary`. Rejects with a ProtocolError when the closing delimiter does not come. */
+/**
+ * Splits a stream at `boundary`. Rejects with a ProtocolError if the closing delimiter is missing.
+ */
 export type MultipartParser = (
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
 ) => AsyncIterable<MultipartPart>;
 
-/** A part to write; `length` in bytes lets the whole have a Content-Length. */
+/** A part to write. Its `length` in bytes makes a Content-Length possible. */
 export interface WrittenPart {
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly length: number;
   body(): AsyncIterable<Uint8Array>;
 }
 
-/** A part whose bytes are at hand. */
+/** A part whose bytes are in memory. */
 export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): WrittenPart {
   return {
     headers,
@@ -35,7 +37,7 @@ export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): W
   };
 }
 
-/** The length in bytes of what `writeMultipart` yields. */
+/** Length in bytes of the output of `writeMultipart`. */
 export function multipartLength(parts: readonly WrittenPart[], boundary: string): number {
   let length = closing(boundary).length;
   for (const [index, part] of parts.entries()) {
@@ -44,7 +46,7 @@ export function multipartLength(parts: readonly WrittenPart[], boundary: string)
   return length;
 }
 
-/** The bytes of a multipart body, whose parts may be made on the way. */
+/** Writes a multipart body. Parts may be produced while it is written. */
 export async function* writeMultipart(
   parts: Iterable<WrittenPart> | AsyncIterable<WrittenPart>,
   boundary: string,

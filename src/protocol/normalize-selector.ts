@@ -1,6 +1,7 @@
 /**
- * A Mango selector in its normal form (`mango_selector:normalize`): bare values become `$eq`, several conditions become `$and`,
- * nested objects become dotted field names, and `$not` is pushed down. Operands stay as they are.
+ * Normal form of a Mango selector (`mango_selector:normalize`): bare values become `$eq`, multiple
+ * conditions become `$and`, nested objects become dotted field names, and `$not` is pushed down.
+ * Operands are unchanged.
  */
 import { isJsonObject, sortMembers } from "../base/index.ts";
 
@@ -21,12 +22,15 @@ export function normalizeSelector(selector: Selector): unknown {
   return negations(fields(operators(selector)));
 }
 
-/** The normal form that CouchDB hashes for a replication id: the members of every object are sorted, operands included. */
+/**
+ * The normal form that CouchDB hashes for a replication id: members of all objects are sorted,
+ * operands included.
+ */
 export function hashedSelector(selector: Selector): unknown {
   return sortMembers(normalizeSelector(selector));
 }
 
-/** Explicit operators everywhere: `{a: 1, b: 2}` is `{$and: [{a: {$eq: 1}}, {b: {$eq: 2}}]}`. */
+/** Makes operators explicit: `{a: 1, b: 2}` becomes `{$and: [{a: {$eq: 1}}, {b: {$eq: 2}}]}`. */
 function operators(value: unknown): unknown {
   if (!isJsonObject(value)) return { $eq: value };
   const entries = Object.entries(value);
@@ -47,12 +51,15 @@ function operator(name: string, value: unknown): unknown {
   return { [name]: isEmpty ? { $eq: value } : operators(value) };
 }
 
-/** Dotted names on the fields, operators below them. Only a whole selector is empty. */
+/**
+ * Moves field names to the outside, dotted, with operators below them. Only a whole selector can be
+ * empty.
+ */
 function fields(value: unknown): unknown {
   return isJsonObject(value) && Object.keys(value).length === 0 ? {} : fieldsBelow(value, "");
 }
 
-/** An empty condition among others asks for an empty object, also of a whole document. */
+/** An empty condition among others requires an empty object, for a whole document too. */
 function fieldsBelow(value: unknown, path: string): unknown {
   if (!isJsonObject(value)) return value;
   const entries = Object.entries(value);
@@ -69,7 +76,10 @@ function fieldsBelow(value: unknown, path: string): unknown {
   return fieldsBelow(item, path === "" ? name : `${path}.${name}`);
 }
 
-/** `$not` disappears where its opposite can be said (De Morgan, and the comparison's complement), but not within `$elemMatch`. */
+/**
+ * Replaces `$not` by its opposite where there is one (De Morgan, complementary comparison), except
+ * within `$elemMatch`.
+ */
 function negations(value: unknown): unknown {
   if (!isJsonObject(value)) return value;
   const [name, item] = Object.entries(value)[0] ?? [];
@@ -81,7 +91,7 @@ function negations(value: unknown): unknown {
   return value;
 }
 
-/** The opposite of a normal form. */
+/** The negation of a normal form. */
 export function negateSelector(value: unknown): unknown {
   if (!isJsonObject(value)) return { $not: value };
   const [name, item] = Object.entries(value)[0] ?? [];

@@ -1,6 +1,6 @@
 /**
- * Input that violates the protocol, with CouchDB's `error` and `reason`. Our server answers with `status`; our client
- * reports the error.
+ * Input that violates the protocol, with CouchDB's `error` and `reason`. The server responds with
+ * `status`; the client reports the error.
  */
 import { OperationalError } from "../base/index.ts";
 

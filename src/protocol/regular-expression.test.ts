@@ -39,7 +39,7 @@ test.each([
   ["(a?){30}a{30}b", "a"],
   ["^(([a-z])+.)+[A-Z]([a-z])+$", "a"],
 ])("%s takes steps in proportion to the text", (pattern, letter) => {
-  // An engine that goes back would not come to an end within the life of the machine.
+  // A backtracking engine would not terminate within the machine's lifetime.
   expect(matches(pattern, `${letter.repeat(20_000)}!`)).toBe(false);
 });
 

@@ -1,26 +1,29 @@
 /**
- * Regular expressions of users, in an engine whose time grows linearly with the text, so no pattern keeps the server
- * from answering. CouchDB's PCRE gives up after a number of steps instead, and treats the text as one that does not
- * match.
+ * User-supplied regular expressions, run by an engine whose time is linear in the text, so that no
+ * pattern blocks the server. CouchDB's PCRE instead gives up after a number of steps and treats the
+ * text as not matching.
  */
 import { RE2JS, RE2JSException } from "re2js";
 import { badRequest, type ProtocolError } from "./protocol-error.ts";
 
-/** Why a pattern is not taken: the message names the construct. */
+/** A rejected pattern; the message names the unsupported construct. */
 export class PatternError extends Error {
   override readonly name = "PatternError";
 }
 
-/** Longer ones are refused. */
+/** Maximum pattern length. */
 const PATTERN_LENGTH_MAX = 10_000;
 
-/** Instructions of a compiled pattern. `(a{1,100}){9}` has some 1,800. */
+/** Maximum instructions of a compiled pattern. `(a{1,100}){9}` has about 1,800. */
 const PROGRAM_SIZE_MAX = 2_000;
 
-/** Instructions times characters of a text: about 20 ns each at worst, and a hundredth of that for ordinary patterns. */
+/**
+ * Maximum of instructions times characters of text. A step takes up to 20 ns, a hundredth of that
+ * for ordinary patterns.
+ */
 const STEPS_MAX = 20_000_000;
 
-/** CouchDB's POSIX classes know the letters of all scripts. */
+/** CouchDB's POSIX classes include the letters of all scripts. */
 const POSIX_CLASSES: Readonly<Record<string, string>> = {
   alpha: "\\p{L}",
   digit: "0-9",
@@ -32,8 +35,8 @@ const POSIX_CLASSES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Whether a text holds what the pattern stands for. Throws a PatternError; the function throws a ProtocolError 400 for a text
- * that is too long for the pattern, in megabytes.
+ * Returns a function that tests whether a text contains a match. Throws a PatternError; the
+ * function throws a ProtocolError 400 if the text is too long for the pattern (megabytes).
  */
 export function compilePattern(pattern: string): (text: string) => boolean {
   const expression = compileExpression(pattern);
@@ -68,7 +71,7 @@ function compileExpression(pattern: string): RE2JS {
   }
 }
 
-/** What PCRE has and the engine lacks, because no engine has it in linear time. */
+/** Names PCRE constructs that no linear-time engine supports. */
 function faultOf(pattern: string, message: string): string {
   if (/\(\?<?[=!]/.test(pattern)) return "lookahead and lookbehind are not supported";
   if (/\\[1-9]/.test(pattern)) return "back references are not supported";

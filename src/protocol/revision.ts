@@ -1,14 +1,14 @@
-/** Revisions as text: `generation-hash`. */
+/** Revisions in text form: `generation-hash`. */
 
 export interface ParsedRevision {
   readonly generation: number;
   readonly hash: string;
 }
 
-/** CouchDB reads the generation as Erlang does, and stores `+01-a` as `1-a`. */
+/** CouchDB parses the generation as Erlang does and stores `+01-a` as `1-a`. */
 const REVISION = /^\+?0*[0-9]{1,15}-/;
 
-/** The parts of a revision, or undefined when `text` is none. */
+/** The parts of a revision, or `undefined` if `text` is not a revision. */
 export function parseRevision(text: string): ParsedRevision | undefined {
   if (!REVISION.test(text)) return undefined;
   const dash = text.indexOf("-");

@@ -1,29 +1,34 @@
 /**
- * The conditions of a normalised selector on single fields: those that an index could serve, and the bounds of the
- * matching ids.
+ * Single-field conditions of a normalized selector: those that an index can serve, and the bounds
+ * of matching ids.
  */
 import { isJsonObject } from "../base/index.ts";
 
 /** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
-/** The highest character, and the one that CouchDB takes for it (`mango_idx_view:range/5`). */
+/**
+ * The highest code point, and the one that CouchDB uses in its place (`mango_idx_view:range/5`).
+ */
 const HIGHEST = "\u{10ffff}";
 const HIGHEST_SHOWN = "\uffff";
 
 const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
 
 export interface SelectorFields {
-  /** Sorted, as `_explain` shows them. */
+  /** Sorted, as in `_explain`. */
   readonly indexable: readonly string[];
   readonly unindexable: readonly string[];
 }
 
-/** Lowest and highest id that a matching document can have. */
+/** Lowest and highest id of documents that can match. */
 export interface IdBounds {
-  /** An upper bound is no text: CouchDB reads no document then, since it compares ids here as Erlang compares terms. */
+  /**
+   * An upper bound is not a string. CouchDB then reads no documents, because it compares ids here
+   * as Erlang terms.
+   */
   readonly isEmpty?: true;
   readonly low?: string;
   readonly high?: string;
-  /** The upper bound as `_explain` shows it: CouchDB's, which misses ids above U+FFFF. */
+  /** The upper bound in `_explain`: CouchDB's, which misses ids above U+FFFF. */
   readonly shownHigh?: string;
 }
 
@@ -31,7 +36,7 @@ interface Condition {
   readonly field: string;
   readonly operator: string;
   readonly operand: unknown;
-  /** Whether every document that passes fulfils it: it is not below `$or` and the like. */
+  /** Whether every matching document must fulfil the condition; false below `$or` and the like. */
   readonly isNecessary: boolean;
 }
 

@@ -9,7 +9,7 @@ interface Recorded {
   readonly cases: readonly {
     readonly name: string;
     readonly selector: Readonly<Record<string, unknown>>;
-    /** The ids that passed, or nothing when CouchDB refused the selector. */
+    /** Ids that passed the filter; null if CouchDB refused the selector. */
     readonly changes: readonly string[] | string | null;
   }[];
 }

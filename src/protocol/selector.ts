@@ -1,9 +1,10 @@
 /**
- * Mango selectors, as CouchDB's `_changes?filter=_selector` and replications use them.
+ * Mango selectors, as used by CouchDB's `_changes?filter=_selector` and by replications.
  *
- * What differs from MongoDB's language, seen on a CouchDB 3.5: a missing field fails everything but `$exists: false`, negations
- * included; comparisons cross types (null < boolean < number < string < array < object) and strings compare by Unicode
- * collation, but ids by their bytes; arrays are not searched implicitly.
+ * Differences from MongoDB's language, observed on CouchDB 3.5: a missing field fails every
+ * condition except `$exists: false`, negations included; comparisons cross types (null < boolean <
+ * number < string < array < object); strings compare by Unicode collation, but ids by their bytes;
+ * arrays are not searched implicitly.
  */
 
 import { integerValue, isJsonObject, numberValue, printJson } from "../base/index.ts";
@@ -23,7 +24,10 @@ import { compilePattern, PatternError } from "./regular-expression.ts";
 
 type Matcher = (value: unknown) => boolean;
 
-/** The selector as a function of a document. Throws a ProtocolError that names an operator it does not know. */
+/**
+ * Compiles a selector into a predicate for documents. Throws a ProtocolError that names an unknown
+ * operator.
+ */
 export function compileSelector(selector: Selector): (document: unknown) => boolean {
   refuseExcess(selector);
   refuseMalformed(selector);
@@ -33,8 +37,8 @@ export function compileSelector(selector: Selector): (document: unknown) => bool
 }
 
 /**
- * Throws a ProtocolError if the selector is too large or malformed, whoever applies it: other servers may know additional operators
- * and other regular expressions.
+ * Throws a ProtocolError if the selector is too large or malformed. Unlike compilation, accepts
+ * unknown operators and regular expressions, because other servers may support them.
  */
 export function checkSelector(selector: Selector): void {
   refuseExcess(selector);
@@ -42,11 +46,11 @@ export function checkSelector(selector: Selector): void {
   refuseMissingField(selector);
 }
 
-/** An operator such as `{"$gt": 5}` that stands where a field is expected would pass every document. */
+/** An operator in place of a field, such as `{"$gt": 5}`, would pass every document. */
 function refuseMissingField(selector: Selector): void {
   const normalized = normalizeSelector(selector);
   const [name, condition] = isJsonObject(normalized) ? (Object.entries(normalized)[0] ?? []) : [];
-  // Text search is about no field.
+  // Text search concerns no field.
   if (name !== "" || (isJsonObject(condition) && "$text" in condition)) return;
   throw missingField();
 }
@@ -56,13 +60,16 @@ function missingField(): ProtocolError {
   return new ProtocolError(400, "invalid_selector", reason);
 }
 
-/** Members of the objects in a selector: each is a condition, or says of what. */
+/** Maximum object members in a selector: conditions and their fields. */
 const SELECTOR_MEMBERS_MAX = 1_000;
-/** Elements of its lists, those of `$in` among them. */
+/** Maximum elements in its lists, including those of `$in`. */
 const SELECTOR_ELEMENTS_MAX = 10_000;
 const SELECTOR_DEPTH_MAX = 100;
 
-/** Compiling takes a hundred times as long as parsing, and each document is held against all of it. */
+/**
+ * Compiling takes a hundred times as long as parsing, and every document is matched against the
+ * whole selector.
+ */
 function refuseExcess(selector: Selector): void {
   let memberCount = 0;
   let elementCount = 0;
@@ -87,7 +94,7 @@ function refuseExcess(selector: Selector): void {
 
 const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
-/** What the normal form no longer tells from what is well-formed. `isWithin`: the conditions are about a field. */
+/** Rejects errors that the normal form would hide. `isWithin`: the conditions are about a field. */
 function refuseMalformed(selector: unknown, isWithin = false): void {
   if (!isJsonObject(selector)) return;
   for (const [name, argument] of Object.entries(selector)) {
@@ -104,7 +111,9 @@ function refuseMalformed(selector: unknown, isWithin = false): void {
   }
 }
 
-/** The normal form, in which indexes store their filters, names the value itself by an empty name. */
+/**
+ * In the normal form, in which indexes store their filters, an empty name denotes the value itself.
+ */
 function checkFieldName(field: string, isWithin: boolean): void {
   if (field === "" && !isWithin) return;
   if (!fieldPath(field).includes("")) return;
@@ -112,8 +121,8 @@ function checkFieldName(field: string, isWithin: boolean): void {
 }
 
 /**
- * What a selector has a document looked through for: its conditions, the elements of its lists that are compared one by one, and the
- * characters of its patterns. Matching takes time in proportion to this, and to the document.
+ * Cost of matching: the number of conditions, of list elements that are compared one by one, and of
+ * characters in patterns. Matching takes time proportional to this and to the document's size.
  */
 export function selectorWeight(selector: Selector): number {
   let weight = 0;
@@ -149,10 +158,10 @@ function compile(condition: unknown): Matcher {
 
 function combination(name: string, argument: unknown): Matcher {
   if (!Array.isArray(argument)) throw badArgument(name, argument);
-  // Each branch is negated alone, so that a missing field fails `$nor`, too.
+  // Each branch is negated separately, so that a missing field fails `$nor` too.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
-  // An empty list lets everything pass, whatever the combination, as CouchDB's filter has it.
+  // An empty list passes everything for every combination, as in CouchDB's filter.
   if (matchers.length === 0) return () => true;
   if (name !== "$or") return (value) => matchers.every((matches) => matches(value));
   return (value) => matchers.some((matches) => matches(value));
@@ -174,12 +183,15 @@ function fieldMatcher(field: string, operator: string, operand: unknown): Matche
   };
 }
 
-/** The segments of `a.b\.c`: a dot behind a backslash separates nothing, and backslashes say nothing else (`mango_util:parse_field`). */
+/**
+ * The segments of `a.b\.c`. A backslash escapes a dot and is otherwise dropped
+ * (`mango_util:parse_field`).
+ */
 export function fieldPath(field: string): string[] {
   return field.split(/(?<!\\)\./).map((segment) => segment.replaceAll("\\", ""));
 }
 
-/** The value of a field, by its path; undefined where there is none. Digits find elements of arrays. */
+/** The value at a path, or `undefined` if it does not exist. Digits index arrays. */
 export function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document;
   for (const segment of path) {
@@ -217,7 +229,7 @@ function negated(operand: unknown, compare: Compare): Matcher {
   return (value) => !matches(value);
 }
 
-/** The operators that look into arrays. */
+/** The array operators. */
 function listMatcher(operator: string, operand: unknown, compare: Compare): Matcher | undefined {
   if (operator === "$elemMatch" || operator === "$allMatch") {
     const matches = compile(operand);
@@ -250,7 +262,10 @@ function listMatcher(operator: string, operand: unknown, compare: Compare): Matc
   return operator === "$in" ? matches : (value) => !matches(value);
 }
 
-/** Whether a value equals one of the list. Scalars are looked up, since lists of thousands of ids are common. */
+/**
+ * Whether a value equals an element of the list. Scalars use a lookup, since lists of thousands of
+ * ids are common.
+ */
 function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   const lookupValue = (value: unknown): unknown => numberValue(value) ?? value;
   const scalars = new Set(list.filter(isScalar).map(lookupValue));
@@ -264,7 +279,7 @@ function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   };
 }
 
-/** Whether a text is equal to one of these by the collation. */
+/** Whether a string equals one of these under the collation. */
 function textLookup(texts: readonly string[]): (text: string) => boolean {
   const exact = new Set(texts);
   const sorted = texts.toSorted(compareTexts);
@@ -283,13 +298,14 @@ function textLookup(texts: readonly string[]): (text: string) => boolean {
 }
 
 /**
- * Known operators that are refused as `bad_arg` if they reach `textMatcher` with a wrong operand. CouchDB calls
- * `$beginsWith` an invalid operator then (`mango_selector:norm_ops/1`).
+ * Known operators that are refused as `bad_arg` if they reach `textMatcher` with an operand of the
+ * wrong type. CouchDB reports `$beginsWith` as an invalid operator in this case
+ * (`mango_selector:norm_ops/1`).
  */
 const MISUSED: ReadonlySet<string> = new Set(["$and", "$or", "$nor", "$regex", "$type", "$mod"]);
 
 function textMatcher(operator: string, operand: unknown): Matcher {
-  // It concerns only text indexes, which are not consulted here.
+  // Applies only to text indexes, which are not consulted here.
   if (operator === "$text") return () => true;
   if (operator === "$regex" && typeof operand === "string") {
     const matches = compileExpression(operand);

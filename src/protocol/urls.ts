@@ -1,10 +1,11 @@
-/** Names in paths, and the URLs of endpoints without their secrets. */
+/** Names in paths, and URLs of endpoints without their secrets. */
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * Percent-encodes any text. Unlike `encodeURIComponent` it does not throw: an unpaired surrogate becomes the three bytes
- * that UTF-8 would have for it, so the server that sent it recognizes it, and any other server refuses it.
+ * Percent-encodes any text. Unlike `encodeURIComponent`, it does not throw: an unpaired surrogate
+ * becomes its three bytes in generalized UTF-8 (WTF-8), which the server that sent it recognizes
+ * and any other server refuses.
  */
 export function percentEncode(text: string): string {
   if (!LONE_SURROGATE.test(text)) return encodeURIComponent(text);
@@ -13,7 +14,10 @@ export function percentEncode(text: string): string {
   );
 }
 
-/** Text without its percent-escapes, or `undefined` if an escape is malformed or their bytes are not UTF-8. */
+/**
+ * Decodes percent-escapes. Returns `undefined` if an escape is malformed or the bytes are not
+ * UTF-8.
+ */
 export function percentDecode(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
@@ -22,7 +26,7 @@ export function percentDecode(text: string): string | undefined {
   }
 }
 
-/** Whether a text has a form in UTF-8. */
+/** Whether a text can be encoded as UTF-8. */
 export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text);
 }
@@ -37,7 +41,7 @@ export function encodeDatabaseName(name: string): string {
   return percentEncode(name);
 }
 
-/** A document id in a path: `_design/` and `_local/` keep their slash. */
+/** A document id in a path. `_design/` and `_local/` keep their slash. */
 export function encodeDocumentId(id: string): string {
   for (const prefix of ["_design/", "_local/"]) {
     if (id.startsWith(prefix)) return prefix + percentEncode(id.slice(prefix.length));
@@ -45,21 +49,25 @@ export function encodeDocumentId(id: string): string {
   return percentEncode(id);
 }
 
-/** An attachment's name in a path; its slashes stay. */
+/** An attachment name in a path. Its slashes are kept. */
 export function encodeAttachmentName(name: string): string {
   return name.split("/").map(percentEncode).join("/");
 }
 
-/** Of a mistyped URL the slashes may be missing; of other schemes they tell the scheme from a user. */
+/**
+ * In a mistyped URL the slashes may be missing. For other schemes they distinguish the scheme from
+ * a user.
+ */
 const SCHEME = /^\s*(?:(?:[a-z][a-z0-9+.-]*:)?\/\/+|https?(?::\/*|\/+))/i;
-/** What stands before the first colon: a user, or a host. The colons of an IPv6 address are in brackets. */
+/** Text before the first colon: a user or a host. Colons of an IPv6 address are in brackets. */
 const USER_OR_HOST = /^(?:\[[0-9a-f:.]*\]|[^/?#:])*/i;
 const PORT = /^\d*(?:[/?#]|$)/;
 
 /**
- * A URL for people: the password is `*****`, as CouchDB shows it, and so is each value of the query, which may be a token. A text
- * that is no URL may still hold a password: what stands between the first colon, unless that of a port, and the last `@` is taken
- * for one, because it may have slashes and further `@`.
+ * A URL for display: the password is `*****`, as in CouchDB, and so is each value of the query,
+ * which may be a token. Text that is not a URL may still contain a password: everything between the
+ * first colon (except a port's) and the last `@` is treated as one, because a password may contain
+ * slashes and `@`.
  */
 export function maskCredentials(url: string): string {
   const { start, end } = passwordOf(url);
@@ -67,8 +75,8 @@ export function maskCredentials(url: string): string {
 }
 
 /**
- * A URL without user and password, and without the values of its query. Of a text that is not a URL, everything before the last `@` may
- * be a password.
+ * A URL without user, password and query values. In text that is not a URL, everything before the
+ * last `@` may be a password.
  */
 export function stripCredentials(url: string): string {
   const { scheme, start, end } = passwordOf(url);
@@ -78,7 +86,9 @@ export function stripCredentials(url: string): string {
   return maskQuery(`${scheme}${start < end ? rest : rest.replace(/^[^/?#]*@/, "")}`);
 }
 
-/** The password is between `start`, a colon, and `end`, an `@`; without one they are equal. */
+/**
+ * The password lies between `start`, a colon, and `end`, an `@`. If there is none, both are equal.
+ */
 function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];
   const [user = ""] = USER_OR_HOST.exec(url.slice(scheme.length)) ?? [];

@@ -11,7 +11,7 @@ import {
   writeWireDocument,
 } from "./wire-document.ts";
 
-/** Objects without members of the protocol's, with white space where it is allowed. */
+/** Objects without protocol members, with white space wherever it is allowed. */
 const body = fc
   .tuple(
     fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue()),
@@ -21,7 +21,7 @@ const body = fc
   .filter(([members]) => !Object.keys(members).some((name) => name.startsWith("_")))
   .map(([members, space, around]) => around + JSON.stringify(members, null, space) + around);
 
-/** With distinct names, and their bytes in the text or not. */
+/** Attachments with distinct names, some with inline bytes. */
 const attachments = fc
   .uniqueArray(
     fc.string({ minLength: 1 }).map((name) => `a${name}`),
@@ -105,7 +105,7 @@ test("the bytes of attachments come out as they went in, and as they came", () =
       const read = parseWireDocument(text);
       expect(read.attachments.map(contentOf)).toEqual(document.attachments.map(contentOf));
       expect(JSON.parse(text)._attachments ?? {}).toEqual(describedAll(document.attachments));
-      // What was read can be written again.
+      // A parsed document can be rendered again.
       const { id = "", ...rest } = read;
       expect(JSON.parse(renderWireDocument({ id, ...rest }))).toEqual(JSON.parse(text));
     }),

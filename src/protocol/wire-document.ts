@@ -1,6 +1,6 @@
 /**
- * A document as it is sent: members with an underscore belong to the protocol, the rest is the body, kept as the text
- * that came.
+ * A document on the wire: members with an underscore belong to the protocol, the rest is the body,
+ * kept verbatim.
  */
 import {
   base64Decode,
@@ -25,7 +25,7 @@ export interface WireRevisions {
   readonly hashes: readonly string[];
 }
 
-/** One member of `_attachments`. `follows` means that the bytes come behind the JSON, in order. */
+/** One member of `_attachments`. `follows` means that the bytes follow the JSON, in order. */
 export interface WireAttachment {
   readonly name: string;
   readonly content: { readonly kind: "stub" } | { readonly kind: "follows" } | InlineContent;
@@ -37,19 +37,21 @@ export interface WireAttachment {
   readonly encodedLength: number | undefined;
 }
 
-/** The bytes of an attachment that stand in the text, in base64. */
+/** Attachment bytes inlined as base64. */
 export interface InlineContent {
   readonly kind: "inline";
-  /** The bytes, or the string that came: it is decoded when its turn comes, since many are long. */
+  /** The bytes, or the base64 string, which is decoded lazily because many are long. */
   readonly data: Uint8Array | JsonValue;
 }
 
-/** Whether a digest can be compared. Other servers state digests of other kinds (`sha1-…`), which say nothing here. */
+/**
+ * Whether a digest can be verified. Other servers state other kinds (`sha1-…`), which are ignored.
+ */
 export function isMd5Digest(digest: string | undefined): digest is `md5-${string}` {
   return digest?.startsWith("md5-") === true;
 }
 
-/** Undefined for a string that is no base64. */
+/** Returns `undefined` for invalid base64. */
 export function inlineBytes({ data }: InlineContent): Uint8Array | undefined {
   if (data instanceof Uint8Array) return data;
   return base64Decode(data.string ?? "", { isPadded: true });
@@ -59,24 +61,24 @@ export interface WireDocument {
   readonly id: string | undefined;
   readonly revision: string | undefined;
   readonly deleted: boolean;
-  /** From `_revisions`; undefined when the document does not carry them. */
+  /** From `_revisions`, if present. */
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
-  /** The other members, as an object. `_replication_…` members are part of it, as in CouchDB. */
+  /** All other members, as an object. As in CouchDB, `_replication_…` members are part of it. */
   readonly body: Utf8Text;
 }
 
-/** Members that a reader may get and send back; they carry nothing that a writer decides. */
+/** Members that a reader receives and may send back, but that have no effect on a write. */
 const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"]);
 /** Members that CouchDB keeps as part of the body (`couch_doc`). */
 const KEPT_PREFIX = "_replication_";
 
-/** Parses one document. `json` must be valid JSON; throws a ProtocolError that names the member. */
+/** Parses a document. `json` must be valid JSON. Throws a ProtocolError that names the member. */
 export function parseWireDocument(json: JsonText | Uint8Array): WireDocument {
   return wireDocumentOf(outlineJson(json, { depthMax: 1 }));
 }
 
-/** As `parseWireDocument`, of a text that was looked through before. */
+/** Like `parseWireDocument`, for JSON that has already been scanned. */
 export function wireDocumentOf(document: JsonValue): WireDocument {
   if (!document.isObject) {
     throw new ProtocolError(400, "bad_request", "Document must be a JSON object");
@@ -102,7 +104,7 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
   return { id, revision, deleted, revisions, attachments, body };
 }
 
-/** The body of a document that has members which CouchDB keeps although they begin with an underscore. */
+/** The body of a document that contains underscore members which CouchDB keeps. */
 function bodyWithKept(document: JsonValue): Utf8Text {
   const members = document.members();
   const kept = members.filter(({ name }) => !name.startsWith("_") || name.startsWith(KEPT_PREFIX));
@@ -131,9 +133,9 @@ function parseDeleted({ text }: JsonValue): boolean {
   throw new ProtocolError(400, "bad_request", "_deleted must be a boolean");
 }
 
-/** Longest `_revisions`: a hundred thousand hashes, a hundred times what CouchDB keeps by default (`_revs_limit`). */
+/** Longest `_revisions`: 100,000 hashes, a hundred times CouchDB's default (`_revs_limit`). */
 const REVISIONS_BYTES_MAX = 4 * 1024 * 1024;
-/** Values in `_attachments`, of which each attachment has up to ten. */
+/** Maximum number of JSON values in `_attachments`. An attachment has up to ten. */
 const ATTACHMENT_VALUES_MAX = 1_000_000;
 
 function parseRevisions({ length, text }: JsonValue): WireRevisions {
@@ -149,7 +151,7 @@ function parseRevisions({ length, text }: JsonValue): WireRevisions {
   if (!Array.isArray(ids) || !ids.every((hash) => typeof hash === "string")) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids isn't an array of strings.");
   }
-  // Those of local documents begin at 0, as many as there are.
+  // Generations of local documents start at 0, whatever their number.
   if (start > 0 && ids.length > start + 1) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids has more entries than start.");
   }
@@ -160,7 +162,7 @@ function parseAttachments(value: JsonValue): WireAttachment[] {
   if (!value.isObject) {
     throw new ProtocolError(400, "bad_request", "_attachments must be a JSON object");
   }
-  // Most documents were looked through down to their members only.
+  // Most documents were scanned only down to their top-level members.
   const isOpen = value.isOpen && value.values().every((attachment) => attachment.value.isOpen);
   return (isOpen ? value : openedAttachments(value))
     .values()
@@ -177,7 +179,7 @@ function openedAttachments(value: JsonValue): JsonValue {
   }
 }
 
-/** The members that a document's reader looks for; the bytes, which may be long, are not looked through again. */
+/** The members that matter to readers. Inline bytes, which may be long, are not scanned again. */
 function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined {
   if (!attachment.isObject) return undefined;
   let data: JsonValue | undefined;
@@ -189,7 +191,7 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
   return { data, described };
 }
 
-/** The value, or an empty object for an array or object: no describing member is one. */
+/** The value, or an empty object in place of an array or object: no descriptive member is one. */
 function scalar(value: JsonValue): unknown {
   const isScalar = !value.isObject && !value.isArray;
   return value.string ?? (isScalar ? JSON.parse(value.text) : {});
@@ -256,10 +258,10 @@ function parseAttachment(name: string, members: AttachmentMembers | undefined): 
   };
 }
 
-/** What is rendered; members come in CouchDB's order. */
+/** Input of rendering. Members appear in CouchDB's order. */
 export interface RenderedDocument {
   readonly id: string;
-  /** Undefined for a document that is yet to be written. */
+  /** Absent for a document that has not been written yet. */
   readonly revision: string | undefined;
   readonly deleted: boolean;
   readonly body: Utf8Text;
@@ -269,7 +271,7 @@ export interface RenderedDocument {
   readonly attachments?: readonly WireAttachment[];
 }
 
-/** The document's text. It has the body's members as they came. */
+/** Renders the document as text, with the body's members verbatim. */
 export function renderWireDocument(document: RenderedDocument): JsonText {
   const { head, tail } = renderAround(document);
   const inner = innerText(document.body.text);
@@ -279,7 +281,7 @@ export function renderWireDocument(document: RenderedDocument): JsonText {
   );
 }
 
-/** The same in UTF-8, for which the body need not become a text. */
+/** Renders in UTF-8, without converting the body to a string. */
 export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument): void {
   const { head, tail } = renderAround(document);
   const inner = innerBytes(document.body.bytes);
@@ -291,7 +293,7 @@ export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument
   }
 }
 
-/** The same as pieces, of which those of the body are its own memory. */
+/** Renders as pieces. Those of the body share its memory. */
 export function wireDocumentPieces(document: RenderedDocument): LongText {
   const { head, tail } = renderAround(document);
   const inner = innerPieces(document.body.pieces);
@@ -301,22 +303,22 @@ export function wireDocumentPieces(document: RenderedDocument): LongText {
   return [utf8Encode(inner.length === 0 ? head : `${head},`), ...inner, ...encoded];
 }
 
-/** A longer body is passed on, and looked through, in pieces with turns for others in between. */
+/** A longer body is forwarded and scanned in pieces, yielding in between. */
 const LONG_BYTES = 65_536;
 
 export function isLongBody(body: Utf8Text): boolean {
   return body.length > LONG_BYTES;
 }
 
-/** The document's text, or the pieces of a long one. */
+/** The document's text, or the pieces of a long document. */
 export function wireDocumentJson(document: RenderedDocument): JsonText | LongText {
   return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }
 
-/** Texts, and bytes whose base64 stands there. */
+/** Text, and bytes to be encoded as base64. */
 type Parts = readonly (JsonText | Uint8Array)[];
 
-/** What stands before and behind the body's members. */
+/** The text before and after the body's members. */
 function renderAround({
   id,
   revision,
@@ -336,13 +338,13 @@ function renderAround({
   return { head, tail: [`${tail},"_attachments":`, ...renderAttachments(attachments), "}"] };
 }
 
-/** The text between an object's braces, without the space around it. */
+/** The text between an object's braces, without surrounding white space. */
 function innerText(body: JsonText): string {
   const trimmed = body.trim();
   return trimmed.slice(1, -1).trim();
 }
 
-/** The same, of an object in UTF-8. */
+/** Like `innerText`, for UTF-8. */
 function innerBytes(body: Uint8Array): Uint8Array {
   let begin = 0;
   let end = body.length;
@@ -355,7 +357,7 @@ function innerBytes(body: Uint8Array): Uint8Array {
   return body.subarray(begin, Math.max(begin, end));
 }
 
-/** The same, of an object in pieces. None is empty. */
+/** Like `innerText`, for pieces, none of them empty. */
 function innerPieces(body: LongText): LongText {
   const trimmed = withoutSpaceBehind(withoutSpaceBefore(body));
   const members = withoutEnds(trimmed);
@@ -381,7 +383,7 @@ function withoutSpaceBehind(pieces: LongText): LongText {
   return [];
 }
 
-/** Without the first and the last byte. */
+/** Removes the first and the last byte. */
 function withoutEnds(pieces: LongText): LongText {
   const [first, ...behind] = pieces as readonly [Uint8Array, ...Uint8Array[]];
   const begun = [first.subarray(1), ...behind];
@@ -427,7 +429,7 @@ function renderAttachments(attachments: readonly WireAttachment[]): Parts {
   return parts;
 }
 
-/** An object's JSON between its braces. */
+/** The JSON between an object's braces. */
 function insideOf(members: object): string {
   return JSON.stringify(members).slice(1, -1);
 }
