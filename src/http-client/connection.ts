@@ -1,32 +1,38 @@
-/** The way to a server: its proxy and its certificates. */
+/** Connection settings of a request: its proxy and its certificates. */
 
-/** Files are PEM, read on the machine that sends the request. */
+/** TLS settings. Files are PEM, on the machine that sends the request. */
 export interface TlsSettings {
-  /** Whether the server must prove who it is. */
+  /** Whether to verify the server's certificate. */
   readonly verify: boolean;
-  /** Who is trusted to certify servers; the system's list if absent. */
+  /** Trusted certificate authorities. Default: those of the operating system. */
   readonly trustedCertificatesFile?: string | undefined;
-  /** Most certificates between the server's own and a trusted one. */
+  /** Maximum number of intermediate certificates between the server's and a trusted one. */
   readonly depthMax?: number | undefined;
-  /** With which certificate we prove who we are. */
+  /** Client certificate. */
   readonly certificateFile?: string | undefined;
   readonly keyFile?: string | undefined;
-  /** Of the key file. */
+  /** Passphrase of the key file. */
   readonly password?: string | undefined;
 }
 
-/** Requests with equal settings share connections; none is shared otherwise. */
+/** Requests with equal settings share connections; others never do. */
 export interface Connection {
-  /** `http://`, `https://` or `socks5://`, with credentials if the proxy wants them. */
+  /** `http://`, `https://` or `socks5://`, with credentials if the proxy requires them. */
   readonly proxyUrl?: string;
   readonly tls?: TlsSettings;
-  /** A higher number asks for connections that are new: the old ones may be dead without a word. */
+  /**
+   * A higher number requests new connections, because the existing ones may be dead without a
+   * reset.
+   */
   readonly generation?: number;
-  /** For requests that the server may hold back as long as nothing changes: as many connections as there are of them. */
+  /**
+   * For long polls, which the server holds open until something changes. Each gets a connection of
+   * its own.
+   */
   readonly isFeed?: boolean;
 }
 
-/** The same way to a host that is not to learn who we are. */
+/** The same connection for a host that must not see the client certificate. */
 export function withoutIdentity({ tls, ...connection }: Connection): Connection {
   if (tls === undefined) return connection;
   const { certificateFile, keyFile, password, ...kept } = tls;

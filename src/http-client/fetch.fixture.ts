@@ -1,4 +1,4 @@
-/** A server as a function, and a clock that a test moves. */
+/** A server as a function, and a clock controlled by the test. */
 import type { FetchRequest, FetchResponse } from "./fetch.ts";
 
 export interface Reply {
@@ -7,7 +7,7 @@ export interface Reply {
   readonly body?: string;
 }
 
-/** Answers with what `answer` says, and keeps what it was asked. */
+/** Responds with `answer` and records the requests. */
 export function openServer(answer: (request: FetchRequest) => Reply | Promise<Reply>) {
   const requests: FetchRequest[] = [];
   return {

@@ -9,7 +9,7 @@ function answer(pieces: readonly string[], failure?: Error): FetchResponse {
   return { status: 200, headers: new Map(), body: body(), discard: () => {} };
 }
 
-/** Notes what it is told; its promises resolve when the test says so. */
+/** Records its calls. Its promises resolve when the test says so. */
 function openObserver(name: string, told: string[], waiting?: Promise<void>) {
   return {
     onPiece: (byteCount: number) => {

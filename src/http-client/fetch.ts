@@ -1,11 +1,11 @@
 /**
- * One HTTP request, as a function. Retries, credentials and limits are functions from fetch to fetch (`with-…`), so
- * each is one idea and all can be combined.
+ * One HTTP request, as a function. Retries, credentials and limits are decorators of that function
+ * (`with-…`), which can be combined freely.
  */
 import { concatBytes, OperationalError } from "../base/index.ts";
 import type { Connection } from "./connection.ts";
 
-/** A body that can be produced again when a request is repeated. */
+/** A body that can be produced again when a request is repeated, unless it is a stream. */
 export type RequestBody =
   | string
   | Uint8Array
@@ -17,13 +17,16 @@ export interface FetchRequest {
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: RequestBody;
-  /** Silence on the connection, before the headers or between two pieces of the body, ends the request. */
+  /**
+   * Ends the request if the connection is silent for this long, before the headers or within the
+   * body.
+   */
   readonly inactivityTimeoutMs: number;
-  /** Absent: directly, with the system's certificates. */
+  /** Default: a direct connection with the system's certificates. */
   readonly connection?: Connection;
   /**
-   * The root of the server, with a slash at its end, if the request may travel with others to it: its answer is short and comes soon, and
-   * may come as a whole.
+   * Root URL of the server, with a trailing slash, if the request may be batched with others to it.
+   * Its response must be short and prompt, and may be buffered.
    */
   readonly batchRoot?: string;
   readonly signal: AbortSignal;
@@ -33,13 +36,16 @@ export interface FetchResponse {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
-  /** Must be read to its end or discarded, or the connection is held. */
+  /** Must be read to its end or discarded; otherwise the connection stays occupied. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Gives up what was not read. */
+  /** Cancels the unread rest. */
   discard(): void;
 }
 
-/** Rejects with a RequestFailedError when no complete answer came, an EgressRefusedError when it was not sent, or with `signal.reason`. */
+/**
+ * Rejects with a RequestFailedError if no complete response was received, with an
+ * EgressRefusedError if the request was not sent, or with `signal.reason`.
+ */
 export type Fetch = (request: FetchRequest) => Promise<FetchResponse>;
 
 export type RequestFailure = {
@@ -50,7 +56,10 @@ export type RequestFailure = {
   readonly proxy?: string | undefined;
 };
 
-/** No answer: refused, reset, not resolved, timed out. `details.cause` is the system's word for it (`ECONNREFUSED`). */
+/**
+ * No response: refused, reset, not resolved, timed out. `details.cause` is the system's error code
+ * (`ECONNREFUSED`).
+ */
 export class RequestFailedError extends OperationalError {
   override readonly name = "RequestFailedError";
   declare readonly details: RequestFailure;
@@ -60,7 +69,10 @@ export class RequestFailedError extends OperationalError {
   }
 }
 
-/** The configuration does not let this node connect to the server; `details.reason` names the host and the rule. To ask again is in vain. */
+/**
+ * The configuration forbids this node to connect to the server. `details.reason` names the host and
+ * the rule. Retrying is pointless.
+ */
 export class EgressRefusedError extends OperationalError {
   override readonly name = "EgressRefusedError";
 
@@ -69,15 +81,18 @@ export class EgressRefusedError extends OperationalError {
   }
 }
 
-/** Who is told of a body while it is read. */
+/** Callbacks while a body is read. */
 export interface BodyObserver {
-  /** A piece has come. The reader gets it when the promise, if there is one, resolves; a rejection ends the reading. */
+  /**
+   * Called for each piece. The reader receives it when the returned promise, if any, resolves; a
+   * rejection ends the reading.
+   */
   onPiece?(byteCount: number): Promise<void> | undefined;
-  /** Nothing more is read, for whatever reason. */
+  /** Called once when reading ends, for whatever reason. */
   onEnd?(): void;
 }
 
-/** The same answer; `observer` is told of its body, after those that were there before. */
+/** The same response with `observer` attached, after those attached before. */
 export function observeBody(response: FetchResponse, observer: BodyObserver): FetchResponse {
   const { status, headers, body } = response;
   const observed =
@@ -87,7 +102,10 @@ export function observeBody(response: FetchResponse, observer: BodyObserver): Fe
   return { status, headers, body: observed, discard: () => response.discard() };
 }
 
-/** One iterator for all observers: a generator for each would take longer than all else that a short answer needs. */
+/**
+ * One iterator for all observers: a generator for each would cost more than the rest of a short
+ * response.
+ */
 class ObservedBody implements AsyncIterable<Uint8Array> {
   readonly source: AsyncIterable<Uint8Array>;
   readonly observers: readonly BodyObserver[];
@@ -112,12 +130,12 @@ class ObservedBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Whether a body can be read only once, so that its request cannot be sent again. */
+/** Whether a body can be read only once, so that its request cannot be repeated. */
 export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
-/** The whole body, or `undefined` if it has more than `byteCountMax` bytes, of which the rest is not read. */
+/** The whole body, or `undefined` if it is longer than `byteCountMax`; the rest is not read. */
 export async function readBytes(
   { body }: Pick<FetchResponse, "body">,
   byteCountMax: number,
@@ -126,7 +144,7 @@ export async function readBytes(
   return isWhole ? bytes : undefined;
 }
 
-/** The first `byteCountMax` bytes of the body, of which the rest is not read. */
+/** The first `byteCountMax` bytes of the body; the rest is not read. */
 export async function readBeginning(
   { body }: Pick<FetchResponse, "body">,
   byteCountMax: number,
@@ -134,10 +152,10 @@ export async function readBeginning(
   return (await readChunks(body, byteCountMax)).bytes;
 }
 
-/** Length of a short text, such as an error or a token. */
+/** Maximum length of a short text, such as an error or a token. */
 const TEXT_BYTES_MAX = 1_048_576;
 
-/** The beginning of the body as text, up to a mebibyte. Invalid UTF-8 becomes U+FFFD. */
+/** The beginning of the body as text, up to 1 MiB. Invalid UTF-8 becomes U+FFFD. */
 export async function readText(response: Pick<FetchResponse, "body">): Promise<string> {
   return decoder.decode(await readBeginning(response, TEXT_BYTES_MAX));
 }

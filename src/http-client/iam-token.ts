@@ -1,4 +1,4 @@
-/** IBM's Identity and Access Management: an API key is exchanged for a bearer token that lasts an hour. */
+/** IBM Cloud IAM: exchanges an API key for a bearer token that is valid for an hour. */
 
 import type { Runtime } from "../base/index.ts";
 import { percentEncode } from "../protocol/index.ts";
@@ -8,21 +8,21 @@ import type { GrantOutcome, GrantSource } from "./shared-grant.ts";
 
 export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
 
-/** Of the time that a token lasts, when it is renewed. */
+/** Part of a token's lifetime after which it is renewed. */
 const RENEW_RATIO = 0.8;
-/** How long a token lasts that does not say so. */
+/** Lifetime of a token that does not state one. */
 const LIFE_SEC = 3600;
 const TIMEOUT_MS = 30_000;
 
 export interface IamCredentials {
   readonly apiKey: string;
-  /** Where the key is exchanged. */
+  /** Token endpoint. */
   readonly tokenUrl: string;
 }
 
 export interface IamTokenParts {
   readonly clock: Runtime["clock"];
-  /** Answers once, follows nothing. */
+  /** Performs one request, without retries or redirects. */
   readonly fetch: Fetch;
   readonly connection: Connection;
   readonly userAgent: string;
@@ -56,7 +56,7 @@ export class IamToken implements GrantSource {
     });
     const text = await readText(response);
     const { status } = response;
-    // A key that does not exist is a bad request to this service.
+    // This service answers 400 to an unknown key.
     if (status === 400 || status === 401 || status === 403) return { kind: "refused", status: 401 };
     const token = status === 200 ? parseToken(text) : undefined;
     if (token === undefined) {

@@ -13,7 +13,7 @@ import {
 
 const SEC = 1_000;
 
-/** An account whose logins end at once. */
+/** An account whose login attempts end immediately. */
 function openAccount() {
   let record: LoginRecord = LOGIN_RECORD_EMPTY;
   let count = 0;
@@ -28,7 +28,7 @@ function openAccount() {
     settle(credential: string, id: string, verdict: LoginVerdict, nowMs: number): void {
       record = settleLogin(record, { credential, id, verdict }, nowMs);
     },
-    /** The verdict, or when the next attempt may be made. */
+    /** Returns the verdict, or the time of the next permitted attempt. */
     try(credential: string, verdict: LoginVerdict, nowMs: number): LoginVerdict | number {
       const admission = admit(credential, nowMs);
       if (admission.kind === "closed") return admission.untilMs;

@@ -25,17 +25,17 @@ export type LoginVerdict = "accepted" | "refused" | "locked" | "unknown";
 export interface LoginRecord {
   /** Times of failed logins, oldest first. */
   readonly failures: readonly number[];
-  /** Logins under way, until when each must have ended. */
+  /** Logins in progress, each with the time by which it must have ended. */
   readonly claims: readonly { readonly id: string; readonly untilMs: number }[];
   readonly refused: readonly RefusedCredential[];
   readonly accepted: readonly string[];
-  /** Lockouts in a row, and the time of the last one. */
+  /** Number of consecutive lockouts, and the time of the last one. */
   readonly lockout?: { readonly count: number; readonly atMs: number };
-  /** Set when a user gave a credential, until the next attempt. */
+  /** Set when a user supplies a credential, until the next attempt. */
   readonly opened?: GateOpening;
 }
 
-/** Which credentials pass at once: those that were never tried, or refused ones as well. */
+/** Which credentials pass immediately: only those never tried, or refused ones as well. */
 export type GateOpening = "untried" | "any";
 
 interface RefusedCredential {
@@ -53,17 +53,22 @@ export const LOGIN_RECORD_EMPTY: LoginRecord = {
 
 /** CouchDB's defaults are five failures (`threshold`) in 300 s (`max_lifetime`): one less than that never locks. */
 const FAILURES_MAX = 4;
-/** A little longer, since clocks differ. */
+/** Slightly longer than CouchDB's, since clocks differ. */
 const WINDOW_MS = 330_000;
-/** Failures after which a new credential waits for its turn like others: the rest is for operators and for that turn. */
+/**
+ * Number of failures after which a new credential waits like any other. The remaining attempts are
+ * reserved for operators and for that turn.
+ */
 const UNTRIED_FAILURES_MAX = 2;
-/** Shortest pause after a refusal: at most four attempts fit into the window. */
+/** Pauses after a refusal. With the shortest, at most four attempts fit into the window. */
 const PAUSE_MS = { min: 75_000, max: 3_600_000 };
-/** A login that has not ended by then counts as failed: its process may have died. */
+/** A login that has not ended after this time counts as failed: its process may have died. */
 const CLAIM_MS = 60_000;
-/** Credentials of one account that are remembered. A forgotten one still waits for its turn. */
+/**
+ * Maximum number of credentials remembered per account. A forgotten one still waits for its turn.
+ */
 const CREDENTIALS_MAX = 32;
-/** A refusal says nothing after a day. */
+/** Age after which a refusal no longer counts. */
 const REFUSED_MS_MAX = 86_400_000;
 
 export type Admission =
@@ -71,11 +76,14 @@ export type Admission =
   | {
       readonly kind: "closed";
       readonly untilMs: number;
-      /** Whether this very credential was refused before. */
+      /** Whether this credential itself was refused before. */
       readonly isRefused: boolean;
     };
 
-/** Whether a login may be tried now. `id` names the attempt, and repeating the call with it changes nothing. */
+/**
+ * Decides whether a login may be tried now. `id` identifies the attempt; repeating the call with it
+ * is idempotent.
+ */
 export function admitLogin(
   stored: LoginRecord,
   { credential, id }: { readonly credential: string; readonly id: string },
@@ -131,18 +139,18 @@ export function settleLogin(
   }
 }
 
-/** The record after a user gave a credential of the account. */
+/** The record after a user supplied a credential for the account. */
 export function openGate(record: LoginRecord, opening: GateOpening): LoginRecord {
   return { ...record, opened: record.opened === "any" ? "any" : opening };
 }
 
-/** Whether the record says nothing more than one that does not exist. */
+/** Whether the record is equivalent to a missing one. */
 export function isIdle(stored: LoginRecord, nowMs: number): boolean {
   const { failures, claims, refused, lockout } = settled(stored, nowMs);
   return failures.length + claims.length + refused.length === 0 && lockout === undefined;
 }
 
-/** When a login with this credential may be tried, if nothing else happens. */
+/** Earliest time of a login with this credential, if nothing else happens. */
 function nextAttemptMs(record: LoginRecord, credential: string): number {
   const { failures, claims, refused, accepted, lockout, opened } = record;
   const own = refused.find((one) => one.credential === credential);
@@ -158,7 +166,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   if (lockout !== undefined && opened !== "any")
     return lockout.atMs + backoff(PAUSE_MS, lockout.count);
   if (accepted.includes(credential)) return 0;
-  // Two passwords that nobody has proved are tried one after the other.
+  // Unproven passwords are tried one at a time.
   if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));
   if (isOpen) return 0;
   const last = failures.at(-1) ?? Number.NEGATIVE_INFINITY;
@@ -168,7 +176,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   );
 }
 
-/** The record without what time has settled. Logins that never ended have failed. */
+/** The record with expired entries removed. Logins that never ended count as failed. */
 function settled(record: LoginRecord, nowMs: number): LoginRecord {
   const claims = record.claims.filter(({ untilMs }) => untilMs > nowMs);
   const lost = record.claims.filter(({ untilMs }) => untilMs <= nowMs);
@@ -186,21 +194,22 @@ function withFailure(failures: readonly number[], nowMs: number): readonly numbe
 /** Gates of all accounts. */
 export interface LoginGates {
   /**
-   * Resolves when the login may be tried, with a function that takes its verdict. Waits for logins under way and for the
-   * turn of a credential that was never tried. Rejects with a LoginGatedError, or with `signal.reason`.
+   * Resolves when the login may be tried, with a function that takes its verdict. Waits for logins
+   * in progress, and for the turn of a credential that was never tried. Rejects with a
+   * LoginGatedError or with `signal.reason`.
    */
   enter(login: Login, signal: AbortSignal): Promise<(verdict: LoginVerdict) => Promise<void>>;
-  /** Records the verdict about a credential that passed freely because it had been accepted before. */
+  /** Records the verdict on a credential that was admitted because it had been accepted before. */
   report(login: Login, verdict: LoginVerdict): Promise<void>;
 }
 
-/** A login was not tried, so that the server does not lock the account. */
+/** A login that was not tried, so that the server does not lock the account. */
 export class LoginGatedError extends OperationalError {
   override readonly name = "LoginGatedError";
   declare readonly details: {
     readonly origin: string;
     readonly account: string;
-    /** When the next attempt may be made. */
+    /** Time of the next permitted attempt. */
     readonly untilMs: number;
     readonly isRefused: boolean;
   };

@@ -1,4 +1,4 @@
-/** Login gates of one process, for commands that work without a store. */
+/** Login gates of a single process, for commands that run without a store. */
 import { type Runtime, randomHex } from "../base/index.ts";
 import {
   admitLogin,
@@ -19,7 +19,7 @@ export class MemoryLoginGates implements LoginGates {
     this.#runtime = runtime;
   }
 
-  /** Waits for nothing: whoever runs a command can correct the password sooner. */
+  /** Never waits: the user of a command can correct the password sooner. */
   async enter(login: Login): Promise<(verdict: LoginVerdict) => Promise<void>> {
     const { clock, random } = this.#runtime;
     const id = randomHex(random);

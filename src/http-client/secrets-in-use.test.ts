@@ -30,7 +30,7 @@ const ENCODINGS: Readonly<Record<string, (text: string) => string>> = {
 };
 
 const cases = Object.entries(ENCODINGS);
-/** Upper case destroys what most encodings say. */
+/** Upper case destroys most encodings. */
 const pairs = cases
   .filter(([name]) => name !== "in upper case")
   .flatMap(([outer, encode]) =>

@@ -6,21 +6,21 @@
  */
 import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 
-/** Replaces a secret (CouchDB masks passwords in the same way). */
+/** Replacement for a secret, as in CouchDB. */
 const MASK = "*****";
 const WITHHELD = "(withheld: the text repeats a credential)";
 
-/** Most secrets that are remembered. The ones used longest ago are forgotten first. */
+/** Maximum number of secrets remembered; the least recently used are forgotten first. */
 const SECRETS_MAX = 10_000;
-/** Length of the shortest secret that is found anywhere in a text, and not only as a word. */
+/** Shortest secret that is matched anywhere in a text; shorter ones only as whole words. */
 const LENGTH_MIN = 4;
-/** Length of the shortest secret that `isRepeatedIn` looks for. */
+/** Shortest secret that `isRepeatedIn` considers. */
 const REPEATED_LENGTH_MIN = 8;
-/** Encodings within encodings. */
+/** Maximum depth of nested encodings. */
 const ROUNDS_MAX = 3;
-/** Characters of all texts that are derived from one. */
+/** Maximum total length of the texts derived from one. */
 const DERIVED_LENGTH_MAX = 16_384;
-/** Length of a text that is searched. Longer ones are cut first: people read far less. */
+/** Longest text that is searched. Longer ones are truncated first. */
 const TEXT_LENGTH_MAX = 2_000;
 
 export class SecretsInUse {
@@ -28,10 +28,10 @@ export class SecretsInUse {
   readonly #byKey = new Map<number, Set<string>>();
   /** Secrets shorter than `LENGTH_MIN`. */
   readonly #short = new Set<string>();
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #known = new Set<string>();
 
-  /** Remembers a secret. Comparison ignores case, so that a server that changes it does not matter. */
+  /** Remembers a secret. Comparison is case-insensitive. */
   add(secret: string | undefined): void {
     const folded = secret?.toLowerCase() ?? "";
     if (folded.trim() === "" || folded === MASK) return;
@@ -48,7 +48,7 @@ export class SecretsInUse {
     if (this.#known.size > SECRETS_MAX) this.#forgetOldest();
   }
 
-  /** The text without secrets, and no longer than `lengthMax`. Cut only after it has been searched. */
+  /** Removes secrets from a text and truncates it to `lengthMax`, in this order. */
   redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
     const whole = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
     if (this.#known.size === 0) return shortened(whole, lengthMax);
@@ -60,8 +60,8 @@ export class SecretsInUse {
   }
 
   /**
-   * Whether a value of a peer that a program needs unchanged, such as a sequence, repeats a secret in any encoding. Secrets
-   * of a few characters do not count: any value may have them by chance.
+   * Whether a peer's value that must be kept unchanged, such as a sequence, contains a secret in
+   * any encoding. Very short secrets are ignored: any value may contain them by chance.
    */
   isRepeatedIn(value: unknown): boolean {
     if (this.#known.size === 0 || typeof value === "number") return false;
@@ -75,7 +75,10 @@ export class SecretsInUse {
     });
   }
 
-  /** The text with each secret replaced that it holds as it is. `isCut`: its end may be the beginning of one. */
+  /**
+   * Masks secrets that appear verbatim. `isCut`: the text was truncated, so its end may be the
+   * start of a secret.
+   */
   #masked(text: string, isCut = false): string {
     const folded = text.toLowerCase();
     let masked = "";
@@ -90,7 +93,7 @@ export class SecretsInUse {
     return copied === 0 ? text : masked + text.slice(copied);
   }
 
-  /** Length of the longest secret at this place, 0 without one. */
+  /** Length of the longest secret at this position, or 0. */
   #secretAt(text: string, at: number, isCut: boolean): number {
     let longest = 0;
     for (const secret of this.#byKey.get(keyOf(text, at)) ?? []) {
@@ -116,7 +119,7 @@ export class SecretsInUse {
   }
 }
 
-/** The first characters at a place as a number. */
+/** The first two characters at a position as a number. */
 function keyOf(text: string, at = 0): number {
   return text.charCodeAt(at) * 0x10000 + text.charCodeAt(at + 1);
 }
@@ -125,12 +128,16 @@ function shortened(text: string, lengthMax: number): string {
   return text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text;
 }
 
-/** Whether a letter or digit is there: a secret of a few characters counts only as a word of its own. */
+/**
+ * Whether the character is a letter or digit. A very short secret counts only as a word of its own.
+ */
 function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
 }
 
-/** What the text says when its encodings are resolved, and those in the result, in this order. */
+/**
+ * The decoded forms of a text: for each encoding, and for encodings nested in them, in this order.
+ */
 function decodings(text: string): ReadonlySet<string> {
   const views = new Set<string>();
   let length = 0;
@@ -161,7 +168,7 @@ const DECODERS: readonly ((text: string) => string)[] = [
   ...[0, 1].map((offset) => (text: string) => text.replace(HEX, (run) => hexText(run, offset))),
 ];
 
-/** The text with every encoding resolved that stands for single characters. */
+/** The text with every per-character encoding decoded. */
 function plainText(text: string): string {
   let plain = text.replace(HIDDEN, "");
   if (plain.includes("%")) plain = percentText(plain);
@@ -171,7 +178,7 @@ function plainText(text: string): string {
   return plain.replace(HIDDEN, "").normalize("NFC");
 }
 
-/** UTF-8 that was read as Latin-1. */
+/** UTF-8 misread as Latin-1. */
 const READ_AS_LATIN_1 = /^[^\u0100-\uffff]*[\xc2-\xf4][\x80-\xbf][^\u0100-\uffff]*$/;
 
 function percentText(text: string): string {
@@ -207,17 +214,17 @@ const ENTITIES: ReadonlyMap<string, string> = new Map([
 const BASE64 = /[a-z0-9+/_-]{6,}/gi;
 const HEX = /(?:[0-9a-f][\s:]?){8,}/gi;
 
-/** What a run says whose groups of four begin at `offset`. */
+/** Decodes a run of base64 whose groups of four begin at `offset`. */
 function base64Text(run: string, offset: number): string {
   const groups = run.slice(offset).replaceAll("-", "+").replaceAll("_", "/");
-  // A single character at the end holds no byte.
+  // A single trailing character encodes no byte.
   const whole = groups.length % 4 === 1 ? groups.slice(0, -1) : groups;
   const decoded = utf8(base64Decode(whole, { isPadded: false }) ?? EMPTY_BYTES);
-  // Most words of a sentence are base64 of nothing that can be read.
+  // Most words of a sentence are valid base64 of unreadable bytes.
   return READABLE.test(decoded.replace(HIDDEN, "")) ? decoded : run;
 }
 
-/** Control characters of ASCII, and characters without width. */
+/** ASCII control characters and zero-width characters. */
 const HIDDEN = /(?![\x80-\x9f])[\p{Cc}\u200b-\u200f\u2060\ufeff]/gu;
 
 const READABLE = new RegExp(`[^\\p{C}\\ufffd]{${LENGTH_MIN}}`, "u");

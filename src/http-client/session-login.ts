@@ -1,6 +1,7 @@
 /**
- * A session with a CouchDB: one `POST /_session` for all jobs of a user, instead of a password with each request, which
- * the server would have to hash each time (`couch_replicator_auth_session`). Servers without sessions get the password.
+ * CouchDB session: one `POST /_session` for all jobs of a user, instead of a password in each
+ * request, which the server would have to hash each time (`couch_replicator_auth_session`). Servers
+ * without sessions get the password.
  */
 
 import type { Runtime } from "../base/index.ts";
@@ -23,13 +24,13 @@ import {
 import { type BasicCredentials, basicAuthorization } from "./with-headers.ts";
 import { isWrongPassword } from "./with-login-gate.ts";
 
-/** Of the time that a cookie says it lasts, when it is renewed. */
+/** Part of a cookie's lifetime after which it is renewed. */
 const RENEW_RATIO = 0.9;
 const LOGIN_TIMEOUT_MS = 30_000;
 
 export interface SessionLoginParts {
   readonly clock: Runtime["clock"];
-  /** Answers once, follows nothing. */
+  /** Performs one request, without retries or redirects. */
   readonly fetch: Fetch;
   readonly connection: Connection;
   readonly userAgent: string;
@@ -41,7 +42,7 @@ export class SessionLogin implements GrantSource {
   readonly #url: string;
   readonly #credentials: BasicCredentials;
 
-  /** `origin`: the server's, such as `https://example.com:6984`. */
+  /** `origin`: that of the server, such as `https://example.com:6984`. */
   constructor(parts: SessionLoginParts, origin: string, credentials: BasicCredentials) {
     this.#parts = parts;
     this.#url = `${origin}/_session`;
@@ -51,7 +52,8 @@ export class SessionLogin implements GrantSource {
   async obtain(): Promise<GrantOutcome> {
     const authorization = basicAuthorization(this.#credentials);
     let { response, text } = await this.#ask({});
-    // A server may want to know who asks even here (`require_valid_user`). A wrong password is not sent twice.
+    // A server may require authentication even here (`require_valid_user`). A wrong password is not
+    // sent twice.
     const wantsPassword = response.status === 401 && response.headers.has("www-authenticate");
     if (wantsPassword && !isWrongPassword(text)) {
       ({ response, text } = await this.#ask({ authorization }));
@@ -70,7 +72,7 @@ export class SessionLogin implements GrantSource {
     const cookie = /(?:^|,\s*)AuthSession=([^;,\s]+)(.*)/is.exec(headers.get("set-cookie") ?? "");
     if (cookie === null) return undefined;
     const [, value, rest = ""] = cookie;
-    // Its own attributes end where the next cookie begins.
+    // A cookie's attributes end where the next cookie begins.
     const attributes = rest.split(/,\s*[^;,=\s]+=/)[0] ?? "";
     const maxAgeSec = /;\s*max-age=(\d+)\s*(?:;|$)/i.exec(attributes)?.[1];
     const lifeMs = maxAgeSec === undefined ? undefined : Number(maxAgeSec) * 1000;

@@ -1,39 +1,39 @@
 /**
- * A grant of a server with a lifetime: a session's cookie or a token. All requests with the same credentials share one,
- * and one of them renews it before it ends.
+ * A grant with a lifetime: a session cookie or a token. All requests with the same credentials
+ * share one, and one of them renews it in time.
  */
 import { abortable, type Runtime } from "../base/index.ts";
 import type { FetchResponse } from "./fetch.ts";
 
-/** Times are the monotonic clock's. */
+/** Times are in milliseconds of the monotonic clock. */
 export interface Grant {
-  /** Names in lower case; they go with each request. */
+  /** Sent with each request; names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** When to ask for the next one; infinite for a grant that does not end. */
+  /** When to renew; infinite for a grant without an end. */
   readonly renewAtMs: number;
-  /** Until then it may still be used when it cannot be renewed. */
+  /** Time until which it may still be used if renewal fails. */
   readonly endsAtMs: number;
 }
 
-/** `refused`: the credentials are wrong; status and text are the server's answer. */
+/** `refused`: the credentials are wrong; status and text are those of the server's response. */
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "refused"; readonly status: number; readonly text?: string };
 
-/** Gets a grant. Rejects when the server does not answer, or says "later". */
+/** Obtains a grant. Rejects if the server does not answer or asks to retry later. */
 export interface GrantSource {
   obtain(): Promise<GrantOutcome>;
-  /** The grant that an answer to an ordinary request brings along, if any. */
+  /** The grant contained in the response to an ordinary request, if any. */
   broughtBy?(response: FetchResponse): Grant | undefined;
 }
 
-/** Read at each use. */
+/** Read on each use, so changes take effect immediately. */
 export interface GrantSettings {
-  /** `session_refresh_interval_sec`: when a cookie is renewed that does not say how long it lasts. */
+  /** `session_refresh_interval_sec`: renewal interval of a cookie without a lifetime. */
   readonly sessionRenewalSec: number;
   /**
-   * `session_min_update_interval`: a grant that is younger is not asked for again because of an answer 401 or 403, which is then about
-   * the user, not the grant. It is also the pause after a renewal that failed.
+   * `session_min_update_interval`: minimum age at which a 401 or 403 causes a renewal; below it the
+   * response concerns the user, not the grant. Also the pause after a failed renewal.
    */
   readonly grantAgeSecMin: number;
 }
@@ -59,14 +59,14 @@ export class SharedGrant {
     this.#settings = settings;
   }
 
-  /** The grant to use now: the one that is there, or a new one. */
+  /** Returns the grant to use now, obtaining one if needed. */
   async current(signal: AbortSignal): Promise<GrantOutcome> {
     const nowMs = this.#clock.monotonicMs();
     const grant = this.#grant;
     if (grant !== undefined && nowMs < Math.max(grant.renewAtMs, this.#notBeforeMs)) {
       return { kind: "granted", grant };
     }
-    // The renewal serves all who wait for it, so none of them ends it.
+    // The renewal serves all waiting requests, so none of them may cancel it.
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });
@@ -80,7 +80,9 @@ export class SharedGrant {
     }
   }
 
-  /** The server did not let `grant` in. True when it is worth to try again with another. */
+  /**
+   * Reports that the server rejected `grant`. Returns whether a retry with another one makes sense.
+   */
   reject(grant: Grant): boolean {
     if (this.#grant !== grant) return true;
     const ageMs = this.#clock.monotonicMs() - this.#grantedAtMs;
@@ -91,7 +93,7 @@ export class SharedGrant {
     return true;
   }
 
-  /** Takes over the grant that an answer brought along. */
+  /** Adopts the grant contained in a response. */
   observe(response: FetchResponse): void {
     const grant = this.#source.broughtBy?.(response);
     if (grant !== undefined) this.#take(grant);
@@ -113,14 +115,14 @@ export class SharedGrant {
   }
 }
 
-/** Grants that are kept; the longest unused goes first. */
+/** Maximum number of grants kept; the least recently used is evicted. */
 const GRANTS_MAX = 1000;
 
-/** The grants of a node, by what they were got with. */
+/** The grants of a node, by server and credentials. */
 export class Grants {
   readonly #grants = new Map<string, SharedGrant>();
 
-  /** `key` names the server and the credentials: it is a secret, and never leaves this map. */
+  /** `key` identifies server and credentials: it is a secret and never leaves this map. */
   of(key: string, make: () => SharedGrant): SharedGrant {
     const grant = this.#grants.get(key) ?? make();
     this.#grants.delete(key);

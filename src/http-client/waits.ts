@@ -1,19 +1,23 @@
-/** What the requests of one run wait for, before they are sent, and for how much of the time. */
+/**
+ * Measures what the requests of a run wait for before they are sent, and for what part of the time.
+ */
 import type { Clock } from "../base/index.ts";
 
-/** A budget of an operator; or a server that wants fewer requests. */
+/** `budget`: an operator's budget. `limiter`: a server that asked for fewer requests. */
 export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 
-/** A run waits for something when some request of it does for this part of the time. */
+/**
+ * A run counts as waiting for a reason if some request waited for it during this part of the time.
+ */
 const PART_MIN = 0.5;
 
 interface Waiting {
-  /** Requests that wait now. */
+  /** Number of requests waiting now. */
   count: number;
-  /** Somebody waits until then, whoever it is. */
+  /** Announced end of a wait. */
   untilMs: number;
-  /** For how long somebody waited, up to the last look. */
+  /** Time during which at least one request waited, up to the last update. */
   waitedMs: number;
 }
 
@@ -32,7 +36,7 @@ export class Waits {
     this.#beganAtMs = this.#lookedAtMs;
   }
 
-  /** While this pause lasts a request waits for that. */
+  /** Counts the duration of `pause` as waiting for `reason`. */
   async during<T>(reason: WaitReason, pause: Promise<T>): Promise<T> {
     this.#look();
     this.#waiting[reason].count++;
@@ -44,14 +48,14 @@ export class Waits {
     }
   }
 
-  /** A request will wait for so long. */
+  /** Announces that a request will wait for this long. */
   expect(reason: WaitReason, durationMs: number): void {
     this.#look();
     const waiting = this.#waiting[reason];
     waiting.untilMs = Math.max(waiting.untilMs, this.#lookedAtMs + durationMs);
   }
 
-  /** What held the run back most of the time since the last call; undefined: nothing did. */
+  /** The reason for which the run waited most of the time since the last call, if any. */
   take(): WaitReason | undefined {
     this.#look();
     const elapsedMs = this.#lookedAtMs - this.#beganAtMs;

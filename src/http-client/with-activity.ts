@@ -1,4 +1,4 @@
-/** Measures the bytes that move over the connections of one run, and when they last moved. */
+/** Counts the bytes transferred by one run, and when the last ones were. */
 import type { Clock } from "../base/index.ts";
 import { type Fetch, isStream, observeBody, type RequestBody } from "./fetch.ts";
 import { Waits } from "./waits.ts";
@@ -17,12 +17,12 @@ export class Activity {
     this.#lastMs = clock.monotonicMs();
   }
 
-  /** Bytes of bodies, both ways. */
+  /** Bytes of bodies, in both directions. */
   get byteCount(): number {
     return this.#byteCount;
   }
 
-  /** The monotonic time of the last movement, or of the end of a silence that has a reason. */
+  /** Monotonic time of the last transfer, or of the end of an expected silence. */
   get lastMs(): number {
     if (this.#excusedCount === 0) return this.#lastMs;
     return Math.max(this.#lastMs, this.#clock.monotonicMs());
@@ -33,12 +33,12 @@ export class Activity {
     this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs());
   }
 
-  /** Nothing will move for so long, for a good reason. */
+  /** Announces that no bytes will move for this long. */
   expectSilence(durationMs: number): void {
     this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs() + durationMs);
   }
 
-  /** While this pause lasts nothing need move. */
+  /** Silence is expected until `pause` settles. */
   async excuse<T>(pause: Promise<T>): Promise<T> {
     this.#excusedCount++;
     try {

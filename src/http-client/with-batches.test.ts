@@ -41,7 +41,10 @@ function answerWell(request: FetchRequest): Reply {
   return { ...BATCH, body: answers.reverse().join("\n") };
 }
 
-/** A client that knows the server, and has one request under way that is answered when `release` is called. */
+/**
+ * A client that knows the server and has one request in progress, which is answered when `release`
+ * is called.
+ */
 async function openBusy(answer: (request: FetchRequest) => Reply | Promise<Reply> = answerWell) {
   const clock = openClock();
   let release = (): void => {};
@@ -140,7 +143,7 @@ test("only requests of the same sender, over the same connections, travel togeth
   const anna = { authorization: "anna", accept: "a/b" };
   const bob = { authorization: "bob" };
   const later = { connection: { generation: 1 } };
-  // The first of each is alone.
+  // The first of each kind travels alone.
   const asked = [{ headers: anna }, { headers: bob }, { headers: anna, ...later }];
   await askAll(
     fetch,
@@ -334,7 +337,7 @@ test("who gives up leaves, before it is sent and afterwards, and the others get 
   expect(paths).toEqual(["/b", "/c", "/d"]);
 });
 
-/** Answers a batch of two with one answer, and then with empty lines for ever. */
+/** Answers a batch of two with one response, then sends empty lines indefinitely. */
 async function* endless(): AsyncGenerator<Uint8Array, void> {
   for (const number of [0, 1]) {
     yield utf8Encode(messageText({ request: number, status: 200, headers: {} }));

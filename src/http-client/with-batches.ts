@@ -1,6 +1,7 @@
 /**
- * Sends short requests to a Tandem together (decision 304): while one to it is under way, others are gathered for a turn of the event loop
- * and travel as one, which saves both sides most of what a request costs them. Whoever asks does not notice.
+ * Batches short requests to another Tandem (decision 304): while one is in progress, others are
+ * gathered for a turn of the event loop and sent as one, which saves most of the cost per request
+ * on both sides. Callers do not notice.
  */
 import {
   abortable,
@@ -20,26 +21,26 @@ import {
 } from "../protocol/index.ts";
 import { type Fetch, type FetchRequest, type FetchResponse, RequestFailedError } from "./fetch.ts";
 
-/** Bodies that are longer travel alone. */
+/** Longest body of a batched request. */
 const BODY_BYTES_MAX = 65_536;
-/** Of the bodies of one batch. */
+/** Maximum total length of the bodies in a batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
-/** For how long a server gets no batches: one that does not know them, or not this long, and one that was in trouble. */
+/** Time for which a server gets no batches: after a refusal, and after a failure. */
 const REFUSED_MS = 600_000;
 const TROUBLED_MS = 60_000;
-/** Servers that are remembered; when there are more, all are got to know again. */
+/** Maximum number of servers remembered. Above it, all are forgotten. */
 const SERVERS_MAX = 1_000;
 
-/** Answers to a batch of which another one would be answered like it. */
+/** Responses to a batch that any further batch would get as well. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 413, 415, 501]);
 
-/** What a Tandem calls itself (`Server`). */
+/** `Server` header of a Tandem. */
 const TAKES_BATCHES = /\(Tandem [^)]*\)/;
-/** A request of a batch has these of its own; all others are those of the batch. */
+/** Headers that each request of a batch carries itself; all others are those of the batch. */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
-/** A Tandem does not look at them. */
+/** Headers that a Tandem ignores. */
 const IDLE_HEADERS: ReadonlySet<string> = new Set(["x-couch-full-commit"]);
-/** Headers of an answer that tell how the batch came. */
+/** Response headers that concern the transport of the batch. */
 const BATCH_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
@@ -48,7 +49,7 @@ const BATCH_HEADERS: ReadonlySet<string> = new Set([
   "transfer-encoding",
 ]);
 
-/** A request that waits for its answer. */
+/** A request that waits for its response. */
 interface Member {
   readonly request: FetchRequest;
   readonly root: string;
@@ -63,7 +64,7 @@ interface Queue {
   underWayCount: number;
 }
 
-/** `FetchRequest.batchRoot` says which requests may travel with others. */
+/** Batches requests that have a `FetchRequest.batchRoot`. */
 export function withBatches(clock: Clock, fetch: Fetch): Fetch {
   const batches = new Batches(clock, fetch);
   return (request) => batches.send(request);
@@ -72,7 +73,7 @@ export function withBatches(clock: Clock, fetch: Fetch): Fetch {
 class Batches {
   readonly #clock: Clock;
   readonly #fetch: Fetch;
-  /** The Tandems among the servers, by root: from when on they are sent batches, by the monotonic clock. */
+  /** Root URLs of known Tandems, with the monotonic time from which they get batches. */
   readonly #servers = new Map<string, number>();
   readonly #queues = new Map<string, Queue>();
 
@@ -108,7 +109,7 @@ class Batches {
 
   #learn(root: string, { headers }: FetchResponse): void {
     if (this.#servers.size >= SERVERS_MAX) this.#servers.clear();
-    // What answers for a server that is away says nothing of it.
+    // A gateway that answers for an unreachable server says nothing about it.
     if (TAKES_BATCHES.test(headers.get("server") ?? "")) this.#servers.set(root, 0);
   }
 
@@ -134,7 +135,7 @@ class Batches {
     if (underWayCount === 0 && waiting.length === 0) this.#queues.delete(key);
   }
 
-  /** Sends what waits, with what comes until everybody else has had a turn. */
+  /** Sends the waiting requests, and those added within one turn of the event loop. */
   async #sendGathered(key: string, queue: Queue): Promise<void> {
     await this.#clock.sleep(0);
     const waiting = queue.waiting.filter(({ request }) => !request.signal.aborted);
@@ -148,7 +149,7 @@ class Batches {
     this.#forgetIdle(key, queue);
   }
 
-  /** Settles when the answer has begun, or the member knows why there is none. */
+  /** Settles when the response has begun or has failed. */
   #sendAlone({ request, resolve, reject }: Member): Promise<void> {
     return this.#fetch(request).then(resolve, reject);
   }
@@ -174,7 +175,7 @@ class Batches {
       const alone: Promise<void>[] = [];
       const reader = new BatchReader();
       for await (const piece of response.body) {
-        // A server that goes on without end would be listened to for ever.
+        // Otherwise a server that sends heartbeats without end would be read indefinitely.
         if (unanswered.size === 0) throw failed(request, "BATCH_MALFORMED");
         for (const message of reader.push(piece)) {
           const number = message.head.request as number;
@@ -200,7 +201,7 @@ class Batches {
   }
 }
 
-/** Undefined: it is too long to travel with others, or can be sent only once. */
+/** The body, or `undefined` if it is too long to be batched or can be sent only once. */
 function shortBody({ body }: FetchRequest): Uint8Array | undefined {
   if (body === undefined) return EMPTY_BYTES;
   if (body.length > BODY_BYTES_MAX) return undefined;
@@ -251,7 +252,7 @@ function sharedHeaders({ headers = {} }: FetchRequest): Readonly<Record<string, 
   return Object.fromEntries(shared);
 }
 
-/** What the server answered to one of the requests. */
+/** The response to one request of the batch. */
 function answerOf(
   batch: FetchResponse,
   { head, body }: BatchMessage,
@@ -270,7 +271,7 @@ async function* once(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
   if (body.length > 0) yield body;
 }
 
-/** The failure of a batch, as that of one of its requests. */
+/** The failure of a batch as the failure of one of its requests. */
 function failureOf(error: unknown, request: FetchRequest): unknown {
   if (error instanceof RequestFailedError)
     return failed(request, String(error.details.cause), error);

@@ -1,15 +1,21 @@
-/** Lets requests wait until the endpoint's budget allows them: each costs one request, and the bytes of both bodies. */
+/**
+ * Delays requests until the endpoint's budget allows them. Each costs one request, and the bytes of
+ * both bodies.
+ */
 import { type Fetch, type FetchRequest, observeBody } from "./fetch.ts";
 
 export type BudgetUnit = "requests" | "documents" | "bytes";
 
-/** The part of a budget that may still be used at an endpoint. Its owner decides who shares it. */
+/** The remaining budget of an endpoint. Its owner decides who shares it. */
 export interface Spending {
-  /** Resolves when so much may be spent, or was; rejects with `signal.reason`. Undefined: at once, as there is no limit. */
+  /**
+   * Resolves when the amount may be spent, or has been; rejects with `signal.reason`. Returns
+   * `undefined` if there is no limit.
+   */
   spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void> | undefined;
 }
 
-/** One endpoint's budget: what changes it is counted apart from what reads it. */
+/** The budget of one endpoint, separate for reads and writes. */
 export interface EndpointSpending {
   readonly read: Spending;
   readonly write: Spending;
@@ -22,14 +28,14 @@ export function withBudget(fetch: Fetch, spending: EndpointSpending): Fetch {
     const sent = bodyLength(request);
     if (sent > 0) await direction.spend("bytes", sent, request.signal);
     const response = await fetch(request);
-    // Reading on waits for the budget, and the sender for the reader.
+    // Reading waits for the budget, and thus the sender for the reader.
     return observeBody(response, {
       onPiece: (byteCount) => direction.spend("bytes", byteCount, request.signal),
     });
   };
 }
 
-/** `_revs_diff`, `_bulk_get` and the rest of the POST requests look things up. */
+/** Other POST requests, such as `_revs_diff` and `_bulk_get`, are reads. */
 function isWrite({ method, url }: FetchRequest): boolean {
   if (method === "PUT" || method === "DELETE") return true;
   return method === "POST" && /\/_(bulk_docs|ensure_full_commit)(\?|$)/.test(url);

@@ -10,7 +10,7 @@ const BYTES = Buffer.from(TEXT);
 const signal = new AbortController().signal;
 const request = { method: "GET" as const, url: "http://a/db", headers: {}, signal };
 
-/** The answer of a server that sends these bytes in two pieces. */
+/** The response of a server that sends these bytes in two pieces. */
 function answering(encoding: string, bytes: Uint8Array, headers = {}): Promise<FetchResponse> {
   const response = {
     status: 200,

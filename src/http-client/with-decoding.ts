@@ -1,17 +1,17 @@
 /**
- * Decodes answers that a server or proxy compressed although no request asked for it. Everything that reads, limits or
- * charges a body therefore counts decoded bytes.
+ * Decodes responses that a server or proxy compressed without being asked to, so that everything
+ * that reads, limits or charges a body counts decoded bytes.
  */
 import { type Compression, OperationalError } from "../base/index.ts";
 import { type Fetch, type FetchResponse, RequestFailedError } from "./fetch.ts";
 
-/** Names that some servers send for a body without any coding. */
+/** Values that some servers send for an unencoded body. */
 const PLAIN: ReadonlySet<string> = new Set(["", "identity", "none", "binary", "utf-8", "utf8"]);
 
-/** Codings of one body; a server that stacks more sends a decompression bomb. */
+/** Maximum number of nested codings. A server that stacks more sends a decompression bomb. */
 const CODINGS_MAX = 2;
 
-/** The answer is in a coding that this program cannot decode; `details.reason` names it. A repetition is in vain. */
+/** An unsupported content coding, named in `details.reason`. Retrying is pointless. */
 export class EncodingUnsupportedError extends OperationalError {
   override readonly name = "EncodingUnsupportedError";
 
@@ -22,7 +22,7 @@ export class EncodingUnsupportedError extends OperationalError {
   }
 }
 
-/** The body does not have the coding that its header names, or ended too early. */
+/** The body is not in the coding that its header names, or ended prematurely. */
 export class EncodingDamagedError extends OperationalError {
   override readonly name = "EncodingDamagedError";
   readonly isBrokenOff: boolean;
@@ -38,7 +38,7 @@ export class EncodingDamagedError extends OperationalError {
   }
 }
 
-/** Requests that name the encodings which they accept get the answer as it came. */
+/** Leaves responses to requests that name accepted encodings unchanged. */
 export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
   return async (request) => {
     const response = await fetch(request);
@@ -63,7 +63,7 @@ export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
 }
 
 /**
- * The body without its codings. Throws an EncodingUnsupportedError before anything is read; its reader may meet an
+ * Decodes a body. Throws an EncodingUnsupportedError before reading; reading may throw an
  * EncodingDamagedError.
  */
 export function decodedBody(
@@ -93,10 +93,13 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
   return coding === "br" ? (chunks) => compression.unbrotli(chunks) : undefined;
 }
 
-/** First byte of every gzip file. No JSON or multipart begins with it. */
+/** First byte of every gzip file. No JSON or multipart body begins with it. */
 const GZIP_BYTE = 0x1f;
 
-/** An answer without a body, such as 304, may name a coding, and so may one that a proxy has decoded. */
+/**
+ * A response without a body, such as 304, may name a coding, and so may one that a proxy has
+ * decoded.
+ */
 async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,
   coding: string,
@@ -120,7 +123,7 @@ async function* unlessPlain(
   yield* coding.endsWith("gzip") && value[0] !== GZIP_BYTE ? whole : decode(whole);
 }
 
-/** `named` makes the error that a reader meets of the one that there was. */
+/** `named` converts errors before the reader sees them. */
 async function* guarded(
   body: AsyncIterable<Uint8Array>,
   named: (error: unknown) => unknown,
@@ -132,7 +135,7 @@ async function* guarded(
   }
 }
 
-/** The length on the wire says nothing about the decoded body. */
+/** The length on the wire does not apply to the decoded body. */
 function decoded(response: FetchResponse, body: AsyncIterable<Uint8Array>): FetchResponse {
   const headers = new Map(response.headers);
   headers.delete("content-encoding");
@@ -140,7 +143,7 @@ function decoded(response: FetchResponse, body: AsyncIterable<Uint8Array>): Fetc
   return { status: response.status, headers, body, discard: () => response.discard() };
 }
 
-/** Errors of the decoder, as opposed to those of the connection. */
+/** Distinguishes errors of the decoder from those of the connection. */
 function isDamaged(error: unknown): boolean {
   const { code } = error as { readonly code?: unknown };
   return typeof code === "string" && /^(Z_|ERR__ERROR_|ERR_BROTLI|ERR_PADDING)/.test(code);

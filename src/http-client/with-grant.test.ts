@@ -10,7 +10,7 @@ const CREDENTIALS = { username: "Jan", password: "apple & pear" };
 const ORIGIN = "http://host:5984";
 const URL_OF_DATABASE = `${ORIGIN}/db/`;
 
-/** A CouchDB whose sessions last as long as a test likes. */
+/** A CouchDB whose session lifetime the test chooses. */
 function openCouch(
   attributes = "; Version=1; Path=/; HttpOnly",
   login: () => Reply | undefined = () => undefined,

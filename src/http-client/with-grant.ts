@@ -1,4 +1,6 @@
-/** Sends each request with a shared grant, and once more with a newer one when the server refuses it. */
+/**
+ * Adds a shared grant to each request, and repeats it with a newer one if the server rejects it.
+ */
 import { utf8Encode } from "../base/index.ts";
 import { type Fetch, type FetchResponse, isStream } from "./fetch.ts";
 import type { GrantOutcome, SharedGrant } from "./shared-grant.ts";
@@ -11,7 +13,8 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
     const response = await fetch({ ...request, headers: { ...request.headers, ...grant.headers } });
     shared.observe(response);
     if (response.status !== 401 && response.status !== 403) return response;
-    // A body that can be read once is its sender's to send again; he finds the new grant then.
+    // A body that can be read only once must be sent again by the caller, which then gets the new
+    // grant.
     if (!shared.reject(grant) || isStream(request.body)) return response;
     response.discard();
     const after = await shared.current(request.signal);
@@ -20,7 +23,7 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
   };
 }
 
-/** Who gives no grant would not let us in either: the answer to the request itself. */
+/** A server that refuses the grant would refuse the request, so this becomes its response. */
 function refusal({ status, text }: GrantOutcome & { readonly kind: "refused" }): FetchResponse {
   return { status, headers: new Map(), body: bodyOf(text), discard: () => {} };
 }

@@ -1,4 +1,4 @@
-/** Headers that are sent with every request of an endpoint, credentials among them. */
+/** Headers sent with every request of an endpoint, including credentials. */
 import { base64Encode, utf8Encode } from "../base/index.ts";
 import type { Fetch } from "./fetch.ts";
 
@@ -12,7 +12,7 @@ export function basicAuthorization({ username, password }: BasicCredentials): st
   return `Basic ${base64Encode(utf8Encode(`${username}:${password}`))}`;
 }
 
-/** Adds `headers` (names in lower case) below the request's own. */
+/** Adds `headers` (names in lower case); the request's own take precedence. */
 export function withHeaders(fetch: Fetch, headers: Readonly<Record<string, string>>): Fetch {
   return (request) => fetch({ ...request, headers: { ...headers, ...request.headers } });
 }

@@ -1,10 +1,13 @@
-/** Measures how long servers take until an answer begins. Feeds of changes are left out: they answer when there is something to say. */
+/**
+ * Measures the time until servers start to respond. Change feeds are excluded, since they respond
+ * when there is something to report.
+ */
 import type { Clock } from "../base/index.ts";
 import type { Fetch } from "./fetch.ts";
 
-/** After so long, what was measured begins to be forgotten. */
+/** Length of a measuring period. Figures of the period before the last are dropped. */
 const PERIOD_MS = 60_000;
-/** Servers of one period; what is measured of others is lost. */
+/** Maximum number of hosts per period; others are not measured. */
 const HOSTS_MAX = 10_000;
 
 export interface Latency {
@@ -19,7 +22,7 @@ interface Sum {
 
 type Sums = Map<string, Sum>;
 
-/** By host, with a port that is not the scheme's. */
+/** Figures by host, with any non-default port. */
 export class Latencies {
   readonly #clock: Clock;
   #beganMs: number;
@@ -42,7 +45,7 @@ export class Latencies {
     }
   }
 
-  /** Of the last one to two minutes, by host. */
+  /** Figures of the last one to two minutes, by host. */
   list(): ReadonlyMap<string, Latency> {
     this.#turn();
     const hosts = new Set([...this.#former.keys(), ...this.#current.keys()]);

@@ -20,7 +20,7 @@ async function sendMany(
 test("leaves no listener at the signal of a run once an answer was read", async () => {
   const left = await sendMany(async ({ body }) => {
     for await (const _ of body) {
-      // Read to its end.
+      // Reads the body to its end.
     }
   });
   expect(left).toBe(0);

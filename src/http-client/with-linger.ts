@@ -1,15 +1,15 @@
 /**
- * Lets a write that is under way come to its end when its run stops: the server may have the whole request already, and
- * would carry it out after the stop was answered.
+ * Lets a write in progress finish when its run stops: the server may already have the whole request
+ * and would carry it out after the stop was confirmed.
  */
 import { abortWith, type Clock } from "../base/index.ts";
 import { type Fetch, type FetchRequest, observeBody } from "./fetch.ts";
 
 export interface LingerOptions {
   readonly isWrite: (request: FetchRequest) => boolean;
-  /** Whether the reason of an abort is a stop that waits for writes. */
+  /** Whether an abort with this reason waits for writes in progress. */
   readonly waits: (reason: unknown) => boolean;
-  /** Longest wait for the answer. */
+  /** Longest wait for the response. */
   readonly lingerMsMax: number;
 }
 
@@ -31,7 +31,8 @@ export function withLinger(
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       const response = await fetch({ ...request, signal: ending.signal });
-      // The rest of the answer ends with the run. Its signal may live for days and see many requests.
+      // The rest of the response ends with the run. The run's signal may live for days and serve
+      // many requests.
       const unfollow = abortWith(signal, ending);
       return {
         ...observeBody(response, { onEnd: unfollow }),
@@ -47,5 +48,5 @@ export function withLinger(
   };
 }
 
-/** Made once: the error that `abort` makes by itself takes longer than all else that it does. */
+/** Created once: the error that `abort` creates by default costs more than everything else here. */
 const OVER = new Error("The request is over");

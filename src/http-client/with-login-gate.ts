@@ -1,17 +1,17 @@
 /**
- * Passes requests that log in through the gate of their account: `POST /_session`, keys at token endpoints, and requests
- * with a password (Basic) that the server has not accepted before. Other requests, those of living sessions among them,
- * pass freely.
+ * Passes logins through the gate of their account: `POST /_session`, API keys at token endpoints,
+ * and requests with a password (Basic) that the server has not accepted before. Other requests,
+ * including those of living sessions, bypass it.
  */
 import { abortable, base64Decode, type Digests, Semaphore, utf8Encode } from "../base/index.ts";
 import { type Fetch, type FetchRequest, type FetchResponse, readBeginning } from "./fetch.ts";
 import type { Login, LoginGates, LoginVerdict } from "./login-gate.ts";
 
-/** Digits of the digest of a secret: enough to tell the passwords of one account apart. */
+/** Hex digits of a secret's digest: enough to distinguish the passwords of one account. */
 const CREDENTIAL_LENGTH = 16;
 /** Longest refusal that is read for its reason. */
 const REFUSAL_BYTES_MAX = 65_536;
-/** Proven passwords that are remembered. */
+/** Maximum number of accepted passwords remembered. */
 const PROVEN_MAX = 10_000;
 
 export interface LoginGateParts {
@@ -23,7 +23,7 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
   const proven = new Set<string>();
   const turns = new Map<string, Semaphore>();
 
-  /** One attempt; the others of this process wait for it. */
+  /** One attempt; other requests of this process wait for it. */
   async function attempt(request: FetchRequest, login: Login): Promise<FetchResponse> {
     const settle = await gates.enter(login, request.signal);
     let verdict: LoginVerdict = "unknown";
@@ -40,11 +40,11 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
     }
   }
 
-  /** A request with a password that was accepted before, and may not be any more. */
+  /** A request with a password that was accepted before but may have become invalid. */
   async function repeated(request: FetchRequest, login: Login): Promise<FetchResponse> {
     const { response, verdict } = await judged(request, await fetch(request));
     if (verdict !== "refused" && verdict !== "locked") return response;
-    // Requests under way at the same time are one attempt.
+    // Requests in progress at the same time count as one attempt.
     if (proven.delete(keyOf(login))) await gates.report(login, verdict);
     return response;
   }
@@ -89,7 +89,7 @@ interface AccountSecret {
   readonly secret: string;
 }
 
-/** A form that is posted: a session's name and password, or a key at a token endpoint. */
+/** A posted form: name and password for a session, or an API key for a token endpoint. */
 function formSecret({ method, headers = {}, body }: FetchRequest): AccountSecret | undefined {
   const isForm = headers["content-type"] === "application/x-www-form-urlencoded";
   if (method !== "POST" || !isForm || typeof body !== "string") return undefined;
@@ -109,7 +109,7 @@ function basicSecret({ headers = {} }: FetchRequest): AccountSecret | undefined 
   return colon < 0 ? undefined : { account: pair.slice(0, colon), secret: pair.slice(colon + 1) };
 }
 
-/** What an answer says about the login. The body of a refusal is read, and can be read again. */
+/** The verdict of a response on the login. The body of a refusal is read and remains readable. */
 async function judged(
   request: FetchRequest,
   response: FetchResponse,
@@ -117,7 +117,7 @@ async function judged(
   const { status } = response;
   if (status === 408 || status === 429 || status >= 500) return { response, verdict: "unknown" };
   const isForm = request.headers?.authorization === undefined;
-  // A token endpoint says 400 to a key that does not exist.
+  // A token endpoint answers 400 to an unknown key.
   const isRefusal = status === 401 || status === 403 || (status === 400 && isForm);
   if (!isRefusal) return { response, verdict: "accepted" };
   const bytes = await readBeginning(response, REFUSAL_BYTES_MAX);
@@ -133,18 +133,18 @@ function verdictOf(
   { headers }: FetchResponse,
 ): LoginVerdict {
   if (LOCKED.test(reason)) return "locked";
-  // With a password, 403 is about what its user may do.
+  // For a request with a password, 403 concerns the user's rights.
   if (status === 403) return isForm ? "refused" : "accepted";
-  // The server wants to know who asks before it looks at the form (`require_valid_user`).
+  // The server requires authentication before it evaluates the form (`require_valid_user`).
   const isUnread = isForm && headers.has("www-authenticate") && !WRONG.test(reason);
   return isUnread ? "unknown" : "refused";
 }
 
-/** CouchDB's words for a locked account, and for a wrong password. */
+/** CouchDB's reasons for a locked account and for a wrong password. */
 const LOCKED = /temporarily locked/i;
 const WRONG = /password is incorrect/i;
 
-/** Whether a refused login names the password as the reason. */
+/** Whether a refusal gives the password as the reason. */
 export function isWrongPassword(reason: string): boolean {
   return WRONG.test(reason);
 }

@@ -14,34 +14,40 @@ export interface Estimate {
   readonly updatedAtMs: number;
 }
 
-/** The smallest interval that is kept, and the step by which it shrinks. */
+/** Smallest interval that is kept, and the step by which intervals shrink. */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
-/** A request is never held back longer: what does not help then, will not help. */
+/** Longest interval: a longer pause would not help either. */
 const INTERVAL_MS_MAX = 25_000;
-/** Answers to requests that were in flight together count once. */
+/** Responses to requests that were in progress together count once. */
 const SENSITIVITY_MS = 80;
-/** An estimate without requests for so long loses twice the elapsed time: a server that was idle has recovered. */
+/**
+ * An estimate unused for this long loses twice the elapsed time, because an idle server has
+ * recovered.
+ */
 const DECAY_AFTER_MS = 1000;
 const DECAY_FACTOR = 2;
-/** Long intervals shrink faster, or a server that recovers at once would be spared for minutes. */
+/**
+ * Long intervals shrink faster; otherwise a server that recovers suddenly would be spared for
+ * minutes.
+ */
 const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
   [10_000, 1000],
   [1000, 100],
   [100, 40],
   [0, INTERVAL_MS_MIN],
 ];
-/** Estimates older than the longest interval say nothing any more; they are looked through at this size. */
+/** Number of estimates at which outdated ones are removed. */
 const ESTIMATES_BEFORE_SWEEP = 1000;
 
-/** After a 429. */
+/** The estimate after a 429. */
 export function afterTooMany(estimate: Estimate | undefined, nowMs: number): Estimate {
   if (estimate !== undefined && nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
   const grownMs = Math.round(Math.max(estimate?.intervalMs ?? 0, INTERVAL_MS_MIN) * BACKOFF_FACTOR);
   return { intervalMs: Math.min(INTERVAL_MS_MAX, grownMs), updatedAtMs: nowMs };
 }
 
-/** After any answer that does not say "later". Undefined: no need to wait any more. */
+/** The estimate after any other response, or `undefined` if no wait is needed any more. */
 export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Estimate | undefined {
   if (estimate === undefined || nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
   const silentMs = nowMs - estimate.updatedAtMs;
@@ -61,7 +67,7 @@ export class RateLimits {
     return this.#estimates.get(key)?.intervalMs ?? 0;
   }
 
-  /** Of each endpoint and method that has to wait. */
+  /** Endpoints and methods that currently have to wait. */
   list(): readonly { readonly endpointUrl: string; readonly intervalMs: number }[] {
     return [...this.#estimates].map(([key, { intervalMs }]) => ({
       endpointUrl: key.slice(key.indexOf(" ") + 1),
@@ -69,7 +75,7 @@ export class RateLimits {
     }));
   }
 
-  /** Takes in the status of an answer. 408 and 5xx say nothing of the rate. */
+  /** Applies the status of a response. 408 and 5xx do not affect the rate. */
   observe(key: string, status: number, nowMs: number): void {
     if (status === 408 || status >= 500) return;
     const earlier = this.#estimates.get(key);
@@ -86,7 +92,10 @@ export class RateLimits {
   }
 }
 
-/** Lets each request of the endpoint wait for its method's interval first. Repeating a 429 is `withRetry`'s, which obeys Retry-After. */
+/**
+ * Delays each request by the interval of its endpoint and method. Repeating a 429, and obeying its
+ * Retry-After, is up to `withRetry`.
+ */
 export function withRateLimit(
   { clock }: Pick<Runtime, "clock">,
   fetch: Fetch,

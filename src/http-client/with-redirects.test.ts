@@ -4,7 +4,7 @@ import { withRedirects } from "./with-redirects.ts";
 
 const SECRETS = { authorization: "Basic eA==", cookie: "AuthSession=y", "x-token": "z" };
 
-/** Answers by URL; a URL is a redirect to another one. */
+/** Responds by URL; a URL may redirect to another one. */
 function server(redirects: Readonly<Record<string, [status: number, location: string]>>) {
   const seen: FetchRequest[] = [];
   const fetch: Fetch = async (request) => {

@@ -1,27 +1,30 @@
 /**
- * Follows redirects of a single request. Credentials are sent only to their own origin: another host, port or scheme
- * gets the request without them (`couch_replicator_httpc` sends them along).
+ * Follows redirects of a single request. Credentials are sent only to their own origin: a different
+ * host, port or scheme gets the request without them (`couch_replicator_httpc` sends them along).
  */
 import { withoutIdentity } from "./connection.ts";
 import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "./fetch.ts";
 
-/** A chain longer than this is a circle; CouchDB has no limit. */
+/** A longer chain is a loop. CouchDB has no limit. */
 const REDIRECTS_MAX = 10;
-/** Of a request that moves, these go to its first origin only. */
+/** Headers sent only to the origin of the request, not to where it redirects. */
 const CREDENTIAL_HEADERS = ["authorization", "cookie", "proxy-authorization"];
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 export interface RedirectOptions {
-  /** Further headers, in lower case, that may hold a secret: those that a user gave for the endpoint. */
+  /**
+   * Additional headers, in lower case, that may contain a secret: those that a user set for the
+   * endpoint.
+   */
   readonly secretHeaders?: readonly string[];
-  /** Whether a request may be repeated at another place; absent: at all. */
+  /** Whether a request may be repeated at another URL. Default: always. */
   readonly mayMove?: (from: URL, to: URL) => boolean;
 }
 
 /**
- * A request whose body can be read once is not repeated: it fails, and the next one like it goes where this one was sent, until
- * that place fails.
+ * A request whose body can be read only once is not repeated: it fails, and the next request with
+ * the same beginning goes directly to the new place, until that fails.
  */
 export function withRedirects(
   fetch: Fetch,
@@ -65,13 +68,13 @@ export function withRedirects(
   };
 }
 
-/** The beginnings of URLs, and those of URLs that moved. */
+/** URL prefixes before and after a redirect. */
 interface Move {
   readonly from: string;
   readonly to: string;
 }
 
-/** The two URLs without what they have in common at their end; only whole steps of a path move. */
+/** The two URLs without their common suffix. Only whole path segments are replaced. */
 function moveOf(url: string, { href }: URL): Move {
   let length = 0;
   while (length < url.length && url.at(-1 - length) === href.at(-1 - length)) length++;
@@ -85,7 +88,10 @@ function placeAfter({ from, to }: Move, url: string): URL | undefined {
   return url.startsWith(from) ? parseUrl(to + url.slice(from.length), url) : undefined;
 }
 
-/** The request at its new place. 303 asks for something else; all others repeat what was asked (CouchDB: 301 and 302, too). */
+/**
+ * The request at its new URL. 303 requests a different resource; all others repeat the request (in
+ * CouchDB also 301 and 302).
+ */
 function moved(
   request: FetchRequest,
   next: URL,
@@ -98,7 +104,7 @@ function moved(
   const kept = Object.entries(headers).filter(
     ([name]) => (sameOrigin || !secrets.has(name)) && !(isOther && name === "content-type"),
   );
-  // A password in the new URL would not be ours.
+  // A password in the new URL is not ours.
   next.username = "";
   next.password = "";
   next.hash = "";

@@ -4,7 +4,7 @@ import { withRetry } from "./with-retry.ts";
 
 const OPTIONS = { retryCountMax: 5, failingMsMax: 60_000 };
 
-/** Answers so once, then with 200; how long it was waited between. */
+/** Responds like this once, then with 200. Returns the pause in between. */
 async function pauseAfter(reply: Reply): Promise<number | undefined> {
   const clock = openClock();
   const replies = [reply, { status: 200 }];
@@ -37,7 +37,7 @@ test.each<[number, Record<string, string>, number]>([
 });
 
 test("a date without the server's own clock is read by ours", async () => {
-  // The clock of the test shows 1,000 s after the epoch.
+  // The test's clock starts 1,000 s after the epoch.
   const reply = { status: 429, headers: { "retry-after": "Thu, 01 Jan 1970 00:16:49 GMT" } };
   expect(await pauseAfter(reply)).toBe(9000);
 });
@@ -47,7 +47,7 @@ test("a server that answers nothing but 429 is not asked for longer than a faili
   const server = openServer(() => ({ status: 429, headers: { "retry-after": "7" } }));
   const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
   expect((await fetch(get("http://host/db/"))).status).toBe(429);
-  // The first answer, and those until a minute has gone by.
+  // The first response, and those within a minute.
   expect(clock.slept).toHaveLength(9);
 });
 
@@ -58,7 +58,7 @@ test.each([429, 503])(
     const server = openServer(() => ({ status, headers: { "retry-after": "30" } }));
     const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
     expect((await fetch(get("http://host/db/"))).status).toBe(status);
-    // After 60 s, which is allowed, it is waited once more.
+    // The pause that begins within the permitted 60 s still happens.
     expect(clock.slept).toEqual([30_000, 30_000, 30_000]);
   },
 );

@@ -1,28 +1,34 @@
 /**
- * Repeats requests without an answer, or with an answer that says "later" (408, 5xx), with doubling pauses. A 429 leads
- * to a wait and does not count as a failure, but it is not waited for ever. A `Retry-After` of the server (RFC 9110) is obeyed.
+ * Repeats requests that had no response, or one that asks to retry later (408, 5xx), with doubling
+ * pauses. A 429 leads to a wait and does not count as a failure, but the number of waits is
+ * bounded. Obeys `Retry-After` (RFC 9110).
  */
 import { backoff, errorCode, type Runtime } from "../base/index.ts";
 import type { Fetch, FetchResponse } from "./fetch.ts";
 
-/** The first pause; CouchDB's `couch_replicator_httpc`. */
+/** First pause, as in `couch_replicator_httpc`. */
 const PAUSE_MS_FIRST = 250;
-/** The longest pause; CouchDB's too. */
+/** Longest pause, as in CouchDB. */
 const PAUSE_MS_MAX = 300_000;
-/** After a 429 that says nothing of the time, and after any. */
+/** Pause after a 429 without `Retry-After`, and the minimum after any 429. */
 const TOO_MANY_PAUSE_MS = 1000;
 const PAUSE_MS_MIN = 100;
-/** A server that sends 429 this often in a row is not going to answer this request. */
+/** Number of consecutive 429s after which the request fails. */
 const TOO_MANY_REQUESTS_MAX = 50;
 
 export interface RetryOptions {
-  /** How often a request is repeated after its first failure. */
+  /** Maximum number of retries after the first failure. */
   readonly retryCountMax: number;
-  /** No repetition starts later than this after the first failure, so that a failing job is not taken for a healthy one. */
+  /**
+   * No retry starts later than this after the first failure, so that a failing job is not mistaken
+   * for a healthy one.
+   */
   readonly failingMsMax: number;
-  /** Told how long a server wants to be left alone. */
+  /** Called with the pause that a server asked for. */
   readonly onPause?: (pauseMs: number) => void;
-  /** Told before a request is repeated: why there was no answer, or the status of the one that there was. */
+  /**
+   * Called before a retry, with the reason for the missing response or with the response's status.
+   */
   readonly onRetry?: (failure: RetriedFailure) => void;
 }
 
@@ -86,14 +92,17 @@ type Attempt =
     }
   | { readonly kind: "failed"; readonly error: unknown };
 
-/** What the server says of the time to come back, in seconds or as a date; undefined when it says nothing that can be read. */
+/**
+ * The server's `Retry-After`, given in seconds or as a date, or `undefined` if it is missing or
+ * invalid.
+ */
 export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number | undefined {
   const text = headers.get("retry-after")?.trim();
   if (text === undefined) return undefined;
   if (/^\d+(\.\d+)?$/.test(text)) return Math.min(Number(text) * 1000, PAUSE_MS_MAX);
   const atMs = Date.parse(text);
   if (Number.isNaN(atMs)) return undefined;
-  // By the server's own clock, which need not be ours.
+  // Relative to the server's own clock, which may differ from ours.
   const theirNowMs = Date.parse(headers.get("date") ?? "");
   const pauseMs = atMs - (Number.isNaN(theirNowMs) ? nowMs : theirNowMs);
   return Math.min(Math.max(0, pauseMs), PAUSE_MS_MAX);

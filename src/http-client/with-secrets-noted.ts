@@ -1,9 +1,9 @@
-/** Remembers the secrets that requests carry, so that they are not shown when an answer repeats them. */
+/** Remembers the secrets in requests, so that they can be masked when a response repeats them. */
 import { percentDecode } from "../protocol/index.ts";
 import type { Fetch } from "./fetch.ts";
 import type { SecretsInUse } from "./secrets-in-use.ts";
 
-/** Headers that never hold a secret; any other may. */
+/** Headers that never contain a secret; any other may. */
 const PLAIN: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",
@@ -14,7 +14,10 @@ const PLAIN: ReadonlySet<string> = new Set([
   "user-agent",
   "x-couch-full-commit",
 ]);
-/** Shortest value of a header of another name that is a secret. Shorter ones are flags, and words of any sentence. */
+/**
+ * Shortest value of another header that counts as a secret. Shorter ones are flags or ordinary
+ * words.
+ */
 const LENGTH_MIN = 6;
 
 export function withSecretsNoted(fetch: Fetch, secrets: SecretsInUse): Fetch {
@@ -30,7 +33,7 @@ export function withSecretsNoted(fetch: Fetch, secrets: SecretsInUse): Fetch {
   };
 }
 
-/** The value, and what follows a scheme (`Bearer …`) or a cookie's name in it. */
+/** Notes the value, and its parts after a scheme (`Bearer …`) or a cookie's name. */
 function noteHeader(value: string, secrets: SecretsInUse): void {
   for (const secret of [value, ...value.split(/[\s=;,]+/)]) {
     if (secret.length >= LENGTH_MIN) secrets.add(secret);

@@ -1,4 +1,4 @@
-/** Each request within a span, for whoever collects them. */
+/** Wraps each request in a tracing span. */
 import { inSpan, type Runtime } from "../base/index.ts";
 import { stripCredentials } from "../protocol/index.ts";
 import type { Fetch } from "./fetch.ts";
@@ -11,7 +11,7 @@ export function withSpans({ spans }: Pick<Runtime, "spans">, fetch: Fetch): Fetc
       "http.request",
       () => ({
         "http.request.method": request.method,
-        // A query may hold a token.
+        // A query may contain a token.
         "url.full": stripCredentials(request.url).replace(/\?.*$/s, ""),
       }),
       () => fetch(request),

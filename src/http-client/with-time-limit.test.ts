@@ -3,7 +3,7 @@ import { get } from "./fetch.fixture.ts";
 import { type FetchResponse, readText } from "./fetch.ts";
 import { withTimeLimit } from "./with-time-limit.ts";
 
-/** A clock whose sleeps end when the test says so; `waiting` counts those that have not. */
+/** A clock whose sleeps end when the test says so; `waiting` counts the others. */
 function openAlarm() {
   const alarms = new Set<() => void>();
   const sleep = (_: number, signal?: AbortSignal) =>
@@ -23,7 +23,7 @@ function openAlarm() {
   };
 }
 
-/** Sends the head of an answer and one byte, and the rest never. */
+/** Sends the head of a response and one byte, but never the rest. */
 async function neverWhole({ signal }: { readonly signal: AbortSignal }): Promise<FetchResponse> {
   return {
     status: 200,

@@ -1,8 +1,11 @@
-/** Ends requests that take too long as a whole, from the first byte sent to the last one read (`request_timeout`). */
+/**
+ * Ends requests that take too long in total, from the first byte sent to the last one read
+ * (`request_timeout`).
+ */
 import { abortWith, type Runtime } from "../base/index.ts";
 import { type Fetch, type FetchRequest, observeBody, RequestFailedError } from "./fetch.ts";
 
-/** `limitMs` says how long a request may take; infinite: as long as it likes. */
+/** `limitMs` is the maximum duration of a request; may be infinite. */
 export function withTimeLimit(
   { clock }: Pick<Runtime, "clock">,
   fetch: Fetch,
@@ -40,5 +43,8 @@ export function withTimeLimit(
   };
 }
 
-/** Why the timer of a request ends. Made once: the error that `abort` makes by itself takes longer than all else that it does. */
+/**
+ * Reason with which a finished request's timer ends. Created once: the error that `abort` creates
+ * by default costs more than everything else here.
+ */
 const OVER = new Error("The request is over");
