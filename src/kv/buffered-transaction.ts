@@ -1,7 +1,7 @@
 /**
- * A transaction over a store that reads synchronously from snapshots. Its writes wait in a buffer, and its reads go
- * through that buffer. It remembers what it read, so that the commit can be judged. Engines without such a layer of
- * their own share it.
+ * A transaction over a store whose snapshots are read synchronously. Writes are buffered, reads see
+ * the buffer, and the read set is recorded for conflict detection at commit. Shared by the engines
+ * that have no such layer themselves.
  */
 import { assert, type Clock, compareBytes, type Page } from "../base/index.ts";
 import type { CommitEffect, EngineTransaction } from "./engine.ts";
@@ -37,22 +37,28 @@ import type { SlabPool } from "./value-arena.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 import { valueAfter, WriteBuffer } from "./write-buffer.ts";
 
-/** Of values that are copied between two turns: some milliseconds, since memory has to be taken for them. */
+/**
+ * Bytes copied before yielding to the event loop: some milliseconds, since memory has to be
+ * allocated.
+ */
 const TURN_BYTES = 1_000_000;
 
-/** What the transaction needs of its store. */
+/** The store, as the transaction uses it. */
 export interface BufferedStore {
   readonly clock: Clock;
-  /** Awaited before the first read: a place for delays and faults. Most stores have none. */
+  /** Awaited before the first read, for injected delays and faults. Most stores have none. */
   readonly beforeSnapshot?: () => Promise<void>;
-  /** Of a store whose reads are synchronous: before a transaction reads its first row, or a page of a range, it gives way to others. */
+  /**
+   * For a store with synchronous reads: yields before a transaction's first row and before each
+   * page of a range.
+   */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
-  /** For values; only of a store whose `commit` has copied them by the time it returns. */
+  /** For values. Only for a store whose `commit` has copied them by the time it returns. */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;
-  /** Judges and carries out. Not called when there is nothing to write. */
+  /** Detects conflicts and applies the writes. Not called for an empty transaction. */
   commit(request: CommitRequest): Promise<StoreCommit>;
-  /** A watch for the first change after `version`. */
+  /** Returns a watch for the first change after `version`. */
   watch(key: Key, version: number): Watch;
 }
 
@@ -181,7 +187,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     const page = readPage(view, begin, end, options);
     if (remembered && compareBytes(begin, end) < 0) {
       const last = page.entries[page.entries.length - 1];
-      // Of a page that ended early only what was looked at counts.
+      // If a page ended early, only the part that was read conflicts.
       if (page.stoppedBy === "exhausted" || last === undefined) this.#rememberRange(begin, end);
       else if (options.reverse) this.#rememberRange(last.key, end);
       else this.#remember(keyText(begin), textAfter(last.key));
@@ -296,13 +302,14 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
       const written = this.#watches.filter(
         ({ key }) => this.#buffer.find(keyText(key)) !== undefined,
       );
-      // What was done before has taken its time, and to hand over much takes as long.
+      // Handing over a large buffer takes as long as the work before it.
       if (this.#buffer.byteCount >= TURN_BYTES) {
         await this.#store.clock.sleep(0);
         this.#assertOpen();
       }
       const commit = await this.#handOver(readVersion);
-      // Its own write is no news to the transaction; what others wrote between its read and its commit is.
+      // The transaction's own write must not fire the watch; a write of another between its read
+      // and its commit must.
       this.#armWatches((watch) => (written.includes(watch) ? commit.version : readVersion));
       return commit;
     } catch (error) {
@@ -314,8 +321,8 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   }
 
   /**
-   * To the store. Nothing of what was written is kept while it commits: it is much, and the garbage collector would carry it from one
-   * place to the next.
+   * Hands the writes to the store. The transaction keeps none of them during the commit, because
+   * the garbage collector would copy them from one generation to the next.
    */
   #handOver(readVersion: number | undefined): Promise<StoreCommit> {
     const byteCount = this.#buffer.byteCount + this.#conflictByteCount;
@@ -353,7 +360,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   #armWatches(versionFor: (watch: PendingWatch) => number | undefined): void {
     for (const watch of this.#watches) {
-      // Who watches has read, so there is a version.
+      // A watch reads its key, so there is a read version.
       watch.arm(this.#store.watch(watch.key, versionFor(watch) as number));
     }
   }
@@ -372,7 +379,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     if (ageMs > READ_VERSION_AGE_MS_MAX) throw new KeyValueError("KV_TOO_OLD", { ageMs });
   }
 
-  /** The view, when it is there and still may be read; undefined before the first read. */
+  /** The view, if it exists and is still readable; `undefined` before the first read. */
   #readable(): ReadView | undefined {
     this.#assertOpen();
     if (this.#view !== undefined) this.#checkAge();
@@ -389,7 +396,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     return this.#openNow();
   }
 
-  /** Lets others have their turn. */
+  /** Yields to other transactions. */
   async #giveWay(): Promise<void> {
     await this.#store.turn?.next();
     this.#assertOpen();
@@ -412,14 +419,14 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     this.#remember(keyText(begin), keyText(end));
   }
 
-  /** The bound that a selector means. Those that move by no key need no look at the store. */
+  /** The key that a selector resolves to. Selectors with offset 1 need no read. */
   async #bound(selector: KeySelector, remembered: boolean): Promise<Key> {
     if (selector.offset === 1) return selector.orEqual ? keyAfter(selector.key) : selector.key;
     return this.readKey(selector, remembered);
   }
 }
 
-/** The same reads, not remembered. */
+/** Reads without conflict ranges. */
 class SnapshotReads implements ReadTransaction {
   readonly #transaction: BufferedTransaction;
 
@@ -456,7 +463,9 @@ class SnapshotReads implements ReadTransaction {
   }
 }
 
-/** A watch whose transaction has not committed yet: it waits for the commit, then for the change. */
+/**
+ * A watch of a transaction that has not committed: it waits for the commit, then for the change.
+ */
 class PendingWatch implements Watch {
   readonly key: Key;
   #state: { kind: "waiting" } | { kind: "armed"; watch: Watch } | { kind: "void" } = {
@@ -480,7 +489,7 @@ class PendingWatch implements Watch {
   async fired(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     assert(this.#state.kind !== "waiting", "A watch is waited for after its transaction");
-    // The transaction's commit is unknown, and so is the version to watch from: the watch fires.
+    // The outcome of the commit is unknown, and so is the version to watch from: the watch fires.
     if (this.#state.kind === "armed") await this.#state.watch.fired(signal);
   }
 

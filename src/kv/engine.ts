@@ -1,7 +1,8 @@
 /**
- * The port between the layer and a store. An engine provides snapshots and atomic commits; `key-value-store` has the
- * one retry loop above it. An engine with synchronous snapshots builds its transactions with `buffered-transaction`,
- * which has read-your-writes, conflict ranges and limits. FoundationDB's client has all of these itself.
+ * The port between this layer and a store. An engine provides snapshots and atomic commits; the
+ * only retry loop is in `key-value-store`. An engine with synchronous snapshots builds its
+ * transactions with `buffered-transaction`, which provides read-your-writes, conflict ranges and
+ * limits. FoundationDB has these itself.
  */
 import type { KeyValueError } from "./kv-error.ts";
 import type { Commit, ReadTransaction, Transaction, Watch } from "./transaction.ts";
@@ -11,13 +12,19 @@ export type CommitEffect = (commit: Commit) => void;
 /** One attempt of a transaction. */
 export interface EngineTransaction {
   readonly transaction: Transaction;
-  /** What `afterCommit` registered, in order. The store runs them, not the engine. */
+  /** Effects registered with `afterCommit`, in order. The store runs them, not the engine. */
   readonly effects: readonly CommitEffect[];
-  /** Whether a commit changes the store. One that does not has no fate that could be unknown. */
+  /** Whether a commit changes the store. Otherwise its outcome cannot be unknown. */
   readonly hasWrites: boolean;
-  /** Commits; rejects with KV_CONFLICT, KV_TOO_OLD, KV_TOO_LARGE, KV_UNKNOWN_COMMIT, …. Ends the attempt either way. */
+  /**
+   * Commits and ends the attempt. Rejects with KV_CONFLICT, KV_TOO_OLD, KV_TOO_LARGE,
+   * KV_UNKNOWN_COMMIT, ….
+   */
   commit(): Promise<Commit>;
-  /** Ends the attempt without a commit: nothing is written, and reads reject from now on. Does nothing after a commit. */
+  /**
+   * Ends the attempt without a commit: nothing is written, and later reads reject. Has no effect
+   * after a commit.
+   */
   cancel(): void;
 }
 
@@ -25,15 +32,21 @@ export interface Engine {
   readonly name: string;
   /** `attempt` counts from 0 within one call of `transact` or `read`. */
   begin(attempt?: number): EngineTransaction;
-  /** False while the store does not answer, or when it will not any more; absent where that cannot be. */
+  /** Whether the store responds. Default: always. */
   isAvailable?(): boolean;
-  /** True while the store refuses writes for want of room; absent where that cannot be. */
+  /** Whether the store refuses writes because the disk is full. Default: never. */
   isFull?(): boolean;
-  /** Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Absent: it removes them one by one. */
+  /**
+   * Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Default: it
+   * removes them one by one.
+   */
   readonly clearsRangesAtOnce?: boolean;
-  /** Resolves when the store can serve this process no more, but perhaps another; absent where that cannot be. */
+  /**
+   * Resolves when the store can no longer serve this process, though perhaps another one. Default:
+   * never.
+   */
   readonly failed?: Promise<KeyValueError> | undefined;
-  /** Ends all watches with KV_CLOSED and frees what the engine holds. Safe to call twice. */
+  /** Ends all watches with KV_CLOSED and frees all resources. Idempotent. */
   close(): Promise<void>;
 }
 

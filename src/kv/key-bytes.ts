@@ -1,20 +1,20 @@
-/** Neighbours of keys: the bounds that ranges need. */
+/** Neighbours of keys, for range bounds. */
 import { assert, byteText, EMPTY_BYTES } from "../base/index.ts";
 
 export type Key = Uint8Array;
 
 export const FIRST_KEY: Key = EMPTY_BYTES;
-/** Behind every key. */
+/** Bound after all keys. */
 export const BEHIND_LAST_KEY: Key = new Uint8Array([0xff]);
 
-/** The smallest key behind `key`. */
+/** The smallest key after `key`. */
 export function keyAfter(key: Key): Key {
   const after = new Uint8Array(key.length + 1);
   after.set(key);
   return after;
 }
 
-/** The smallest key behind every key that begins with `prefix`. */
+/** The smallest key after all keys that begin with `prefix`. */
 export function prefixEnd(prefix: Uint8Array): Key {
   let length = prefix.length;
   while (length > 0 && prefix[length - 1] === 0xff) length--;
@@ -25,8 +25,8 @@ export function prefixEnd(prefix: Uint8Array): Key {
 }
 
 /**
- * A key as a string with one character per byte. Such strings compare, hash and sort as the bytes do, and the engine of the
- * language does all three much faster than any loop over bytes.
+ * A key as a string with one character per byte. Such strings compare, hash and sort like the
+ * bytes, and much faster than any loop over bytes.
  */
 export function keyText(key: Key): string {
   return byteText(key);
@@ -38,7 +38,7 @@ export function keyFromText(text: string): Key {
   return key;
 }
 
-/** A copy of its own. (`slice` would not do: that of Node's Buffer shares memory.) */
+/** Returns a copy. (`slice` of Node's Buffer shares memory.) */
 export function copyBytes(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes);
 }

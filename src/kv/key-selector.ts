@@ -1,4 +1,4 @@
-/** Where a range begins or ends, relative to a key that need not exist (FoundationDB's key selectors). */
+/** A range bound relative to a key that need not exist (FoundationDB's key selectors). */
 export interface KeySelector {
   readonly kind: "selector";
   readonly key: Uint8Array;

@@ -1,9 +1,12 @@
-/** One shape of key that a layer stores: a line of `docs/keyspace.md`. Each `*-keys.ts` exports its list as `…_KEY_SHAPES`. */
+/**
+ * Documents one shape of key of a layer: a row of `docs/keyspace.md`. Each `*-keys.ts` exports its
+ * list as `…_KEY_SHAPES`.
+ */
 export interface KeyShape {
-  /** The tuple below the layer's subspace, as the code names its parts: `(DATA, type, id)`. */
+  /** The tuple below the layer's subspace, with the names used in the code: `(DATA, type, id)`. */
   readonly key: string;
-  /** What is stored there. */
+  /** Description of the stored value. */
   readonly value: string;
-  /** Order, lifetime or whatever else a reader of the raw store has to know; empty when nothing is surprising. */
+  /** Order, lifetime and anything else that a reader of the raw store needs; may be empty. */
   readonly note: string;
 }

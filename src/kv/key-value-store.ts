@@ -1,6 +1,7 @@
 /**
- * The one place that opens transactions, and the one loop that repeats them. A body may run several times. It is given
- * up when its signal aborts, its time is over or the store closes; what it does after that does not reach the store.
+ * Opens all transactions and contains the only retry loop. A body may run several times. A call
+ * ends when its signal aborts, its time limit passes or the store closes; its body can no longer
+ * reach the store then.
  */
 import { assert, backoff, errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
@@ -9,39 +10,43 @@ import type { Commit, ReadTransaction, Transaction } from "./transaction.ts";
 import { TransactionIds } from "./transaction-ids.ts";
 
 export interface ReadOptions {
-  /** Gives up with `signal.reason`. A commit that is under way is not undone by that. */
+  /** Ends the call with `signal.reason`. Does not undo a commit in progress. */
   readonly signal?: AbortSignal | undefined;
-  /** So many attempts after the first; then the last error is thrown. */
+  /** Maximum number of retries. After the last, its error is thrown. */
   readonly retryCountMax?: number | undefined;
-  /** For all attempts together; then KV_TIMED_OUT, or KV_UNKNOWN_COMMIT when a commit was under way. */
+  /**
+   * Time limit for all attempts together. Past it, KV_TIMED_OUT is thrown, or KV_UNKNOWN_COMMIT if
+   * a commit was in progress.
+   */
   readonly timeoutMs?: number | undefined;
 }
 
 export interface TransactOptions extends ReadOptions {
   /**
-   * What follows when a commit's fate is unknown. "check" (default): an id is written with the body and looked up, so that the body is
-   * applied once. "retry": the body is idempotent and runs again. "throw": the caller gets KV_UNKNOWN_COMMIT, as with "check" when
-   * the id cannot be looked up.
+   * What to do if the outcome of a commit is unknown. "check" (default): an id is written with the
+   * body and looked up, so that the body is applied exactly once. "retry": the body is idempotent
+   * and runs again. "throw": throws KV_UNKNOWN_COMMIT, as "check" does if the id cannot be read.
    */
   readonly whenUnknown?: "throw" | "retry" | "check" | undefined;
 }
 
 export interface RetryPolicy {
   readonly retryCountMax: number;
-  /** The first pause; it doubles with each attempt, and a random half of it is taken. */
+  /** First pause, doubled on each attempt and multiplied by a random number below 1. */
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** None when absent. */
+  /** Default: no limit. */
   readonly timeoutMs?: number | undefined;
 }
 
 /**
- * Every conflict means that another transaction committed, so the store progresses; the bound is there for a body that
- * defeats itself, and far above what contention needs (64 writers on one key: bench/kv/contention.ts).
+ * A conflict means that another transaction committed, so the store makes progress. The limit stops
+ * a body that conflicts with itself and is far above what contention needs (64 writers on one key:
+ * bench/kv/contention.ts).
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 
-/** A node that is told to stop has ten seconds. */
+/** A node has ten seconds to shut down. */
 const CLOSE_MS_MAX = 3_000;
 
 export class KeyValueStore {
@@ -69,22 +74,28 @@ export class KeyValueStore {
     this.#transactionIds = new TransactionIds(runtime);
   }
 
-  /** Runs `body` in a transaction and commits it; again after a conflict. Resolves with what the committed attempt returned. */
+  /**
+   * Runs `body` in a transaction and commits it, repeatedly after conflicts. Resolves with the
+   * result of the committed attempt.
+   */
   transact<T>(body: (tx: Transaction) => Promise<T>, options: TransactOptions = {}): Promise<T> {
     return this.#run(options, (run) => this.#transact(body, options, run));
   }
 
-  /** Runs `body` on one snapshot of the store. Nothing is committed, so nothing conflicts. */
+  /** Runs `body` on a snapshot of the store, without a commit and therefore without conflicts. */
   read<T>(body: (tx: ReadTransaction) => Promise<T>, options: ReadOptions = {}): Promise<T> {
     return this.#run(options, (run) => this.#read(body, options, run));
   }
 
-  /** Resolves with the reason when the store can serve this process no more. Another process may be able to open it. */
+  /**
+   * Resolves with the reason when the store can no longer serve this process. Another process may
+   * be able to open it.
+   */
   get failed(): Promise<KeyValueError> {
     return this.#engine.failed ?? new Promise(() => {});
   }
 
-  /** False while the store does not answer: what is asked of it waits, or is refused. */
+  /** Whether the store responds. Otherwise requests wait or are refused. */
   isAvailable(): boolean {
     return this.#engine.isAvailable?.() ?? true;
   }
@@ -94,12 +105,12 @@ export class KeyValueStore {
     return this.#engine.clearsRangesAtOnce ?? false;
   }
 
-  /** True while the store refuses writes for want of room; it goes on by itself. */
+  /** Whether the store refuses writes because the disk is full. It recovers by itself. */
   isFull(): boolean {
     return this.#engine.isFull?.() ?? false;
   }
 
-  /** Gives up what runs, lets the commits that are under way end, and closes the engine. */
+  /** Ends running calls, waits for commits in progress, and closes the engine. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -119,7 +130,7 @@ export class KeyValueStore {
     await this.#engine.close();
   }
 
-  /** Waits for commits, but not for a store that does not answer. */
+  /** Waits for the commits, but not for a store that does not respond. */
   async #settled(commits: readonly Promise<unknown>[]): Promise<void> {
     if (commits.length === 0) return;
     const timer = new AbortController();
@@ -168,7 +179,7 @@ export class KeyValueStore {
     for (let attempt = 0; ; attempt++) {
       const engineTransaction = run.begin(this.#engine, attempt);
       try {
-        // It is not committed, so its reads need not be remembered.
+        // A read is not committed, so it needs no conflict ranges.
         return await body(engineTransaction.transaction.snapshot);
       } catch (error) {
         engineTransaction.cancel();
@@ -221,7 +232,7 @@ export class KeyValueStore {
     }
   }
 
-  /** The commit that wrote `id`, if it was carried out. */
+  /** Returns the commit that wrote `id`, if it succeeded. */
   async #findCommit(id: Uint8Array, run: Run): Promise<Commit | undefined> {
     const versionstamp = await this.#read((tx) => this.#transactionIds.find(tx, id), {}, run);
     if (versionstamp === undefined) return undefined;
@@ -229,7 +240,7 @@ export class KeyValueStore {
     return { versionstamp };
   }
 
-  /** Returns when the next attempt is due; throws `error` when there is none. */
+  /** Returns when the next attempt may start. Throws `error` if there is none. */
   async #prepareRetry(
     error: unknown,
     attempt: number,
@@ -250,23 +261,23 @@ export class KeyValueStore {
   }
 }
 
-/** One call of `transact` or `read`: its attempt at hand, and whether it was given up. */
+/** One call of `transact` or `read`: its current attempt, and whether it was cancelled. */
 class Run {
-  /** The commit that is under way. */
+  /** The commit in progress. */
   commit: Promise<Commit> | undefined;
   #attempt: EngineTransaction | undefined;
   #givenUp: { readonly reason: unknown } | undefined;
   #reject: ((reason: unknown) => void) | undefined;
   #controller: AbortController | undefined;
 
-  /** Aborts when the run is given up. */
+  /** Aborts when the run is cancelled. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#givenUp !== undefined) this.#controller.abort(this.#givenUp.reason);
     return this.#controller.signal;
   }
 
-  /** Settles as `work`, or rejects when the run is given up first. */
+  /** Settles like `work`, or rejects if the run is cancelled first. */
   race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#reject = reject;
@@ -292,14 +303,14 @@ class Run {
     this.#reject?.(reason);
   }
 
-  /** Lets the commit that is under way decide; no further attempt follows it. */
+  /** Cancels the run after the commit in progress, whose outcome counts. */
   giveUpAfterCommit(reason: unknown): void {
     this.#givenUp ??= { reason };
     this.#controller?.abort(reason);
   }
 }
 
-/** Runs all effects, even when one throws; then the first error is the caller's, as the defect that it is. */
+/** Runs all effects even if one throws. The first error is then thrown, because it is a bug. */
 function runEffects<T>(effects: readonly CommitEffect[], commit: Commit, value: T): T {
   const errors: unknown[] = [];
   for (const effect of effects) {

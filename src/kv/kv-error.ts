@@ -1,8 +1,8 @@
-/** The errors of this layer, as codes with one meaning on every engine, each with FoundationDB's number. */
+/** Error codes of this layer, with the same meaning on every engine, and FoundationDB's numbers. */
 import { errorCode, OperationalError } from "../base/index.ts";
 
 const MESSAGES = {
-  /** 1020: something that was read has changed since. */
+  /** 1020: something that was read has changed. */
   KV_CONFLICT: "The transaction conflicts with another",
   /** 1007: the read version is older than five seconds. */
   KV_TOO_OLD: "The transaction is too old",
@@ -14,13 +14,13 @@ const MESSAGES = {
   KV_VALUE_TOO_LARGE: "The value is too large",
   /** 1021: the transaction may or may not have been committed, and will not be later. */
   KV_UNKNOWN_COMMIT: "It is not known whether the transaction was committed",
-  /** 1025, and for a store that was closed. */
+  /** 1025; also for a store that was closed. */
   KV_CLOSED: "The store or the transaction is closed",
   /** 1031 */
   KV_TIMED_OUT: "The transaction did not finish in time",
-  /** The store cannot be reached or written; `details.reason` says why. */
+  /** The store cannot be reached or written; see `details.reason`. */
   KV_UNAVAILABLE: "The store is unavailable",
-  /** Only when a store is opened, and at each further attempt, until an operator changes something; `details.reason` says what. */
+  /** Opening fails, on every attempt, until an operator intervenes; see `details.reason`. */
   KV_UNUSABLE: "The store cannot be used",
 } as const;
 
@@ -39,7 +39,7 @@ export class KeyValueError extends OperationalError {
   }
 }
 
-/** Nothing was written, and another attempt may succeed. */
+/** Whether nothing was written and another attempt may succeed. */
 export function isRetryable(error: unknown): boolean {
   const code = errorCode(error);
   return code === "KV_CONFLICT" || code === "KV_TOO_OLD";

@@ -1,4 +1,6 @@
-/** FoundationDB's limits. They apply on every engine, so code that runs on one engine runs on all. */
+/**
+ * FoundationDB's limits, applied on every engine, so that code that runs on one engine runs on all.
+ */
 import { assert, compareBytes } from "../base/index.ts";
 import { KeyValueError } from "./kv-error.ts";
 import type { Key, Value } from "./transaction.ts";
@@ -6,21 +8,25 @@ import type { VersionstampedBytes } from "./versionstamp.ts";
 
 export const KEY_BYTES_MAX = 10_000;
 export const VALUE_BYTES_MAX = 100_000;
-/** Keys and values written, and the bounds of conflict ranges. */
+/** Maximum size of a transaction: keys and values written, and bounds of conflict ranges. */
 export const TRANSACTION_BYTES_MAX = 10_000_000;
-/** What 16 bits count. */
+/** Range of the 16-bit user version. */
 const USER_VERSION_COUNT_MAX = 65_536;
 /**
- * Most keys that one `clearRange` may remove. LMDB and memory remove them one by one, LMDB while it holds the lock that
- * all writers of all processes wait for. Larger ranges go through `removeInBackground`.
+ * Maximum number of keys that one `clearRange` may remove. LMDB and memory remove them one by one,
+ * LMDB while holding the lock that all writers of all processes wait for. Larger ranges require
+ * `removeInBackground`.
  */
 export const CLEARED_KEYS_MAX = 1_000;
-/** Most keys that one transaction may remove more than it writes, one by one or as ranges, for the same reason. */
+/**
+ * Maximum number of keys that a transaction may remove in excess of its writes, individually or as
+ * ranges, for the same reason.
+ */
 export const NET_CLEARED_KEYS_MAX = 10_000;
-/** How long a read version stays readable. */
+/** Time for which a read version stays readable. */
 export const READ_VERSION_AGE_MS_MAX = 5_000;
 
-/** The first byte that no key of ours begins with: FoundationDB keeps its own keys there. */
+/** First byte of FoundationDB's system keys. None of ours begins with it. */
 const SYSTEM_BYTE = 0xff;
 
 export function checkKey(key: Key): void {
@@ -30,7 +36,7 @@ export function checkKey(key: Key): void {
   assert(key[0] !== SYSTEM_BYTE, "A key does not begin with 0xff");
 }
 
-/** Bounds may point behind the last key, and one byte behind the largest. */
+/** Bounds may lie after the last key and may be one byte longer than a key. */
 export function checkBound(key: Key): void {
   if (key.length > KEY_BYTES_MAX + 1) {
     throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });
@@ -50,7 +56,7 @@ export function checkValue(value: Value): void {
   }
 }
 
-/** The number of a transaction's next versionstamp. */
+/** Checks the number of a transaction's next versionstamp. */
 export function checkUserVersion(userVersion: number): void {
   if (userVersion >= USER_VERSION_COUNT_MAX) {
     throw new KeyValueError("KV_TOO_LARGE", {

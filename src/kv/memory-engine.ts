@@ -1,6 +1,6 @@
 /**
- * The store in memory, for simulations and tests. It is deterministic, and can inject faults from a seed. The nodes of
- * a simulated cluster share a `MemoryStorage`, each through an engine of its own.
+ * The in-memory store, for simulations and tests. It is deterministic and can inject faults from a
+ * seed. The nodes of a simulated cluster share one `MemoryStorage`, each through its own engine.
  */
 import {
   assert,
@@ -31,20 +31,20 @@ import type { Key, KeyValue, Value, Watch } from "./transaction.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "./versionstamp.ts";
 import { WatchRegistry } from "./watch-registry.ts";
 
-/** What goes wrong, and how often: ratios of all commits, or of all first reads. */
+/** Injected faults, as ratios of all commits or of all first reads. */
 export interface MemoryFaults {
   readonly random: Random;
-  /** Commits that fail with KV_CONFLICT although nothing conflicts. */
+  /** Ratio of commits that fail with KV_CONFLICT without a conflict. */
   readonly conflictRatio?: number;
-  /** Commits that fail with KV_UNKNOWN_COMMIT; half of them were carried out. */
+  /** Ratio of commits that fail with KV_UNKNOWN_COMMIT; half of them are applied. */
   readonly unknownRatio?: number;
-  /** First reads and commits that fail with KV_TOO_OLD. */
+  /** Ratio of first reads and commits that fail with KV_TOO_OLD. */
   readonly tooOldRatio?: number;
-  /** First reads and commits take up to so long. */
+  /** Longest delay of a first read or a commit. */
   readonly delayMsMax?: number;
 }
 
-/** Writes stay known a little longer than anything that could conflict with them. */
+/** Writes are remembered slightly longer than anything that could conflict with them. */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 
 export class MemoryEngine implements Engine {
@@ -93,7 +93,7 @@ export class MemoryEngine implements Engine {
   async #commit(request: CommitRequest): Promise<StoreCommit> {
     const faults = this.#faults;
     if (faults === undefined) {
-      // A commit takes a turn, as it does everywhere.
+      // A commit is asynchronous, as on every engine.
       await undefined;
       return this.#carryOut(request);
     }
@@ -131,16 +131,22 @@ export class MemoryEngine implements Engine {
   }
 }
 
-/** The rows by the text of their key (its bytes would be the same again), and the writes of the last seconds. */
+/** The rows by key text (the bytes would duplicate it), and the writes of the last seconds. */
 export class MemoryStorage {
-  /** The registries with watches. Of a thousand nodes few have watches at a time, and each commit asks all of these. */
+  /**
+   * Registries with watches. Few of a thousand nodes have watches at a time, and each commit checks
+   * all of these.
+   */
   readonly watched = new Set<WatchRegistry>();
   readonly #rows = new SortedMap<Value>();
   readonly #resolver = new Resolver(0);
   #version = 0;
-  /** Shared by all that read at this version. */
+  /** Shared by all readers of this version. */
   #frozen: SortedMap<Value> | undefined;
-  /** Whether it clears ranges of any size, as FoundationDB does; otherwise larger ones than LMDB may clear are refused. */
+  /**
+   * Whether it clears ranges of any size, like FoundationDB. Otherwise it refuses ranges above
+   * LMDB's limit.
+   */
   readonly clearsRangesAtOnce: boolean;
 
   constructor({ clearsRangesAtOnce = false }: { readonly clearsRangesAtOnce?: boolean } = {}) {
@@ -182,7 +188,7 @@ export class MemoryStorage {
     return { version: this.#version, versionstamp: Versionstamp.fromBytes(stamp) };
   }
 
-  /** Returns what it wrote. */
+  /** Applies a mutation and returns the interval that it wrote. */
   #apply(mutation: Mutation): TextInterval {
     switch (mutation.kind) {
       case "set":

@@ -1,4 +1,7 @@
-/** The changes that a transaction sends to the store, and the effect of the atomic operations on a stored value. */
+/**
+ * The changes that a transaction sends to the store, and the effect of atomic operations on a
+ * stored value.
+ */
 import { compareBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import type { Value } from "./transaction.ts";
@@ -6,7 +9,7 @@ import type { VersionstampedBytes } from "./versionstamp.ts";
 
 export type AtomicOperation = "add" | "max" | "byteMin";
 
-/** Keys are texts with one character per byte: as such they are sorted, compared and looked up on their whole way. */
+/** Keys are strings with one character per byte throughout, for sorting, comparing and lookups. */
 export type Mutation =
   | { readonly kind: "set"; readonly key: string; readonly value: Value }
   | { readonly kind: "clear"; readonly key: string }
@@ -15,7 +18,7 @@ export type Mutation =
   | {
       readonly kind: "setVersionstampedKey";
       readonly key: string;
-      /** Where in the key the commit writes its ten bytes. */
+      /** Offset in the key at which the commit writes its ten bytes. */
       readonly offset: number;
       readonly value: Value;
     }
@@ -25,19 +28,19 @@ export type Mutation =
       readonly value: VersionstampedBytes;
     };
 
-/** A key, or all keys from `begin` to before `end`; as texts. */
+/** A key, or all keys from `begin` (inclusive) to `end` (exclusive), as key texts. */
 export interface TextInterval {
   readonly begin: string;
-  /** Undefined: the one key `begin`. */
+  /** Absent for the single key `begin`. */
   readonly end: string | undefined;
 }
 
 /**
- * All that a commit needs to be judged and carried out. Clears of ranges come before the writes they would undo. Values may be
- * gone once the call that takes the request has returned, where the store has a pool for them.
+ * Everything needed to check and apply a commit. Range clears come before writes to the same keys.
+ * If the store has a pool, values may be reused once the call that takes the request has returned.
  */
 export interface CommitRequest {
-  /** Undefined when nothing was read: such a transaction cannot conflict. */
+  /** Absent if nothing was read: such a transaction cannot conflict. */
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
   /** Write conflicts without a mutation. */
@@ -45,7 +48,7 @@ export interface CommitRequest {
   readonly mutations: readonly Mutation[];
 }
 
-/** The value that `operation` leaves. Lengths are those of the operand, as with FoundationDB. */
+/** The value after `operation`. As in FoundationDB, it has the length of the operand. */
 export function applyAtomic(
   operation: AtomicOperation,
   stored: Value | undefined,
@@ -90,7 +93,10 @@ export function littleEndian64(value: bigint): Value {
   return int64Bytes.slice();
 }
 
-/** Writes the ten bytes of a commit into bytes with a placeholder: eight of the version, two of its place in the batch. */
+/**
+ * Completes a versionstamp placeholder with the ten bytes of a commit: eight for the version, two
+ * for its position in the batch.
+ */
 export function completeVersionstamped(
   stamped: VersionstampedBytes,
   version: number,

@@ -1,8 +1,8 @@
-/** The rows of a range, fetched page by page while they are consumed. */
+/** The rows of a range, fetched page by page as they are consumed. */
 import { firstGreaterThan } from "./key-selector.ts";
 import type { KeyRange, KeyValue, RangeOptions, ReadTransaction } from "./transaction.ts";
 
-/** The first page is small, because many readers stop early; later ones spare calls. */
+/** The first page is small because many readers stop early; later ones are large to save calls. */
 const FIRST_PAGE_ROW_COUNT = 100;
 const PAGE_ROW_COUNT = 1_000;
 const PAGE_BYTE_COUNT = 1_000_000;

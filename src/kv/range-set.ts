@@ -1,17 +1,17 @@
 /** A set of key texts as disjoint ranges in order: the ranges that a transaction cleared. */
 export class RangeSet {
-  /** Begins and ends in turn, ascending. */
+  /** Alternating begins and ends, in ascending order. */
   readonly #bounds: string[] = [];
 
   get isEmpty(): boolean {
     return this.#bounds.length === 0;
   }
 
-  /** Adds every key from `begin`, inclusive, to `end`, exclusive; touching ranges become one. */
+  /** Adds every key from `begin` (inclusive) to `end` (exclusive). Adjacent ranges are merged. */
   add(begin: string, end: string): void {
     if (begin >= end) return;
     const bounds = this.#bounds;
-    // An even index lies outside of every range, an odd one inside; a bound that is met joins.
+    // Even indexes lie outside all ranges, odd ones inside; touching bounds are merged.
     let from = lowerBound(bounds, begin);
     let to = upperBound(bounds, end);
     let newBegin = begin;
@@ -21,7 +21,7 @@ export class RangeSet {
     bounds.splice(from, to - from, newBegin, newEnd);
   }
 
-  /** Takes every key from `begin`, inclusive, to `end`, exclusive, out of the set. */
+  /** Removes every key from `begin` (inclusive) to `end` (exclusive). */
   remove(begin: string, end: string): void {
     if (begin >= end) return;
     const bounds = this.#bounds;
@@ -51,7 +51,7 @@ export class RangeSet {
   }
 }
 
-/** How many of the sorted `bounds` lie before `key`. */
+/** Number of sorted `bounds` less than `key`. */
 function lowerBound(bounds: readonly string[], key: string): number {
   let low = 0;
   let high = bounds.length;
@@ -63,7 +63,7 @@ function lowerBound(bounds: readonly string[], key: string): number {
   return low;
 }
 
-/** How many of the sorted `bounds` do not lie behind `key`. */
+/** Number of sorted `bounds` less than or equal to `key`. */
 function upperBound(bounds: readonly string[], key: string): number {
   let low = 0;
   let high = bounds.length;

@@ -1,4 +1,7 @@
-/** The store as a transaction sees it: a snapshot, with its own writes above it. Everything here is synchronous. */
+/**
+ * The store as a transaction sees it: a snapshot with the transaction's own writes on top.
+ * Everything here is synchronous.
+ */
 import { EMPTY_BYTES, type Page } from "../base/index.ts";
 import {
   BEHIND_LAST_KEY,
@@ -12,14 +15,14 @@ import type { KeySelector } from "./key-selector.ts";
 import type { Key, KeyValue, RangeOptions, Value } from "./transaction.ts";
 import { type BufferedWrite, valueAfter, type WriteBuffer } from "./write-buffer.ts";
 
-/** The store as it was after one version. */
+/** The store as of one version. */
 export interface StoreSnapshot {
   readonly version: number;
-  /** The caller's own copy. */
+  /** Returns a copy that belongs to the caller. */
   get(key: Key): Value | undefined;
-  /** Rows from `begin` to before `end`, or from the end downwards; the limits may be infinite. */
+  /** Rows from `begin` (inclusive) to `end` (exclusive), or in reverse. Limits may be infinite. */
   page(begin: Key, end: Key, options: PageOptions): Page<KeyValue>;
-  /** Safe to call twice. */
+  /** Idempotent. */
   release(): void;
 }
 
@@ -35,7 +38,7 @@ export interface ReadView {
   readonly buffer: WriteBuffer;
 }
 
-/** So many stored rows are merged with the buffer at a time. */
+/** Number of stored rows merged with the buffer at a time. */
 const MERGE_ROW_COUNT = 500;
 
 export function readPage(
@@ -53,7 +56,7 @@ export function readPage(
   return mergedPage(view, begin, end, pageOptions);
 }
 
-/** The key that a selector resolves to: empty before the first, 0xff behind the last. */
+/** The key that a selector resolves to: empty before the first key, 0xff after the last. */
 export function resolveSelector(view: ReadView, selector: KeySelector): Key {
   const pivot = selector.orEqual ? keyAfter(selector.key) : selector.key;
   const forward = selector.offset > 0;
@@ -84,7 +87,7 @@ function mergedPage(
     });
     const last = stored.entries[stored.entries.length - 1];
     const exhausted = stored.stoppedBy === "exhausted" || last === undefined;
-    // The part of the range that this page settles.
+    // The part of the range covered by this page.
     const settledFrom = reverse && !exhausted ? last.key : from;
     const settledTo = !reverse && !exhausted ? keyAfter(last.key) : to;
     const writes = buffer.within(settledFrom, settledTo, reverse);

@@ -18,7 +18,10 @@ import {
 } from "./removals.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** Fewer than a transaction may clear: what a page reads is garbage soon, and V8 keeps room for as much. */
+/**
+ * Below the limit of a transaction: the rows of a page soon become garbage, and V8 reserves room
+ * for that.
+ */
 const PAGE_KEYS_MAX = 500;
 const PAGE_BYTES_MAX = 524_288;
 /** Removals considered in one round; each of them gets one page. */
@@ -61,7 +64,7 @@ export class Remover {
     this.#claimId = randomHex(this.#random);
   }
 
-  /** Removes everything that is queued and not claimed by another node. */
+  /** Removes all queued ranges that no other node has claimed. */
   async once(signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
     let isBusy = true;
@@ -89,11 +92,11 @@ export class Remover {
     }
   }
 
-  /** Removes one page of each; returns whether there was anything for this node to do. */
+  /** Removes one page of each removal. Returns whether there was work for this node. */
   async #round(removals: readonly Removal[], signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#parts.runtime;
     let isBusy = false;
-    // From a random one on, so that nodes that begin together claim different removals.
+    // Starts at a random one, so that nodes starting together claim different removals.
     const start = this.#random.integer(Math.max(1, removals.length));
     for (const removal of [...removals.slice(start), ...removals.slice(0, start)]) {
       if (signal.aborted) return isBusy;
@@ -136,7 +139,7 @@ export class Remover {
     return outcome;
   }
 
-  /** Clocks of nodes differ: a claim that ends later than any claim can is ignored. */
+  /** Clocks of nodes differ. A claim that ends later than any claim can is ignored. */
   #isClaimedByOther({ claim }: Removal, nowMs: number): boolean {
     if (claim === undefined || claim.id === this.#claimId) return false;
     return nowMs < claim.untilMs && claim.untilMs - nowMs <= CLAIM_MS;

@@ -1,4 +1,7 @@
-/** The resolver against the plainest judgement: is any write after the read version inside of what was read? */
+/**
+ * Compares the resolver with the simplest implementation: is any write after the read version
+ * within the read set?
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TextInterval } from "./mutation.ts";
@@ -13,7 +16,9 @@ const interval: fc.Arbitrary<TextInterval> = fc.oneof(
   }),
 );
 const intervals = fc.array(interval, { maxLength: 4 });
-/** Keys that nobody asks for, so many that the resolver does not put them in order before somebody has searched them often. */
+/**
+ * Unrelated keys, enough that the resolver does not sort them before they have been searched often.
+ */
 const others = Array.from({ length: 70 }, (_, n): TextInterval => {
   return { begin: `other ${n * 7919}`, end: undefined };
 });
@@ -43,7 +48,7 @@ test("a transaction conflicts exactly if something it read was written since", (
       fc.constantFrom(0, 100, 1_000),
       (commits, reads, readVersion, windowMs, searchCount) => {
         const resolver = new Resolver(0);
-        // One millisecond for each version, so that times and versions are the same numbers.
+        // One millisecond per version, so that times and versions are the same numbers.
         for (const [index, writes] of commits.entries()) {
           const version = index + 1;
           resolver.forgetBefore(version - windowMs);
@@ -74,7 +79,7 @@ test("what was committed long ago is forgotten, and who read before it is too ol
     resolver.record(version, version, written([key]));
   }
   expect(resolver.judge(100 - 10, [key])).toBe("conflict");
-  // Two generations, one commit to begin each, and the one that is allowed to go next.
+  // Two generations, one commit to begin each, and the one that may be dropped next.
   expect(resolver.judge(100 - 2 * 10 - 3, [key])).toBe("too-old");
   expect(resolver.judge(0, [])).toBe("free");
 });

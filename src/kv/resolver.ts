@@ -16,11 +16,11 @@ import { lowerBound, SortedMap } from "./sorted-map.ts";
 
 export type CommitVerdict = "free" | "conflict" | "too-old";
 
-/** What a transaction wrote. */
+/** The writes of one transaction. */
 export interface Writes {
-  /** Of keys and ranges. */
+  /** Number of keys and ranges. */
   readonly count: number;
-  /** All of them, in any order. May be asked for much later, or never. */
+  /** Returns all of them, in any order. May be called much later, or never. */
   read(): readonly TextInterval[];
 }
 
@@ -50,12 +50,12 @@ export class Resolver {
     return "free";
   }
 
-  /** Takes note of what was committed. Versions never descend; several transactions may share one. */
+  /** Records a commit. Versions never decrease; several transactions may share one. */
   record(version: number, committedAtMs: number, writes: Writes): void {
     this.#younger.record(version, committedAtMs, writes);
   }
 
-  /** Allows to forget what was committed before `timeMs`; what was committed later is known for longer. */
+  /** Permits forgetting commits before `timeMs`. Later ones are still known. */
   forgetBefore(timeMs: number): void {
     if (this.#elder.lastCommitMs >= timeMs || this.#younger.isEmpty) return;
     this.#knownAfter = Math.max(this.#knownAfter, this.#elder.lastVersion);
@@ -64,18 +64,18 @@ export class Resolver {
   }
 }
 
-/** The writes of a smaller transaction are put in order at once: many of them are searched by many. */
+/** The writes of a smaller transaction are sorted immediately, since many readers search them. */
 const WAITING_COUNT_MIN = 64;
 
 /** Writes that are forgotten together. */
 class Generation {
   readonly #versionOfKey = new SortedMap<number>();
-  /** Neither in the map nor among the ranges yet; in order of their versions. */
+  /** Writes in neither the map nor the ranges yet, in order of version. */
   #waiting: WaitingWrites[] = [];
   #waitingCount = 0;
-  /** How often one of those was searched. */
+  /** Number of searches of a waiting transaction. */
   #searchCount = 0;
-  /** In order of their versions. */
+  /** In order of version. */
   #ranges: WrittenRange[] = [];
   lastVersion = -Infinity;
   lastCommitMs = -Infinity;
@@ -116,7 +116,7 @@ class Generation {
       });
       if (isWritten) return true;
     }
-    // From the newest down: older ones cannot matter.
+    // From the newest down. Older ones do not matter.
     for (let index = this.#ranges.length - 1; index >= 0; index--) {
       const range = this.#ranges[index] as WrittenRange;
       if (range.version <= readVersion) return false;
@@ -136,12 +136,12 @@ class Generation {
     return false;
   }
 
-  /** Puts what waits into the map and among the ranges. */
+  /** Moves the waiting writes into the map and the ranges. */
   #order(): void {
     for (const waiting of this.#waiting) {
       const { version } = waiting;
       this.#add(version, waiting.read(), (key) => {
-        // A later one may be there already.
+        // A later version may already be there.
         if ((this.#versionOfKey.get(key) ?? 0) < version) this.#versionOfKey.set(key, version);
       });
     }
@@ -158,14 +158,14 @@ interface WrittenRange {
   readonly version: number;
 }
 
-/** What one large transaction wrote. */
+/** The writes of one large transaction. */
 class WaitingWrites {
   readonly version: number;
   readonly #writes: Writes;
-  /** Present once a key was searched. */
+  /** Set after the first search for a key. */
   #keys: ReadonlySet<string> | undefined;
   #ranges: readonly WrittenRange[] = [];
-  /** The keys in order, present once a range was searched. */
+  /** The sorted keys, set after the first search for a range. */
   #sortedKeys: readonly string[] | undefined;
 
   constructor(version: number, writes: Writes) {
@@ -205,7 +205,7 @@ class WaitingWrites {
   }
 }
 
-/** `read`, if it is a range, holds something. */
+/** Whether a written range overlaps `read`. */
 function overlaps(range: WrittenRange, { begin, end }: TextInterval): boolean {
   if (begin >= range.end) return false;
   return end === undefined ? range.begin <= begin : range.begin < end;

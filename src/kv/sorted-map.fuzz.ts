@@ -1,4 +1,4 @@
-/** The sorted map, its clones and the set of ranges against the plainest things that do the same. */
+/** Compares the sorted map, its clones and the range set with the simplest equivalents. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RangeSet } from "./range-set.ts";

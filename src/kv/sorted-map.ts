@@ -9,9 +9,12 @@
  * inserts and deletes: why free-at-empty is better than merge-at-half*, 1993).
  */
 
-/** A node that reaches this is split. Copying one of each level is the price of a write after a clone. */
+/** Number of entries at which a node is split. A write after a clone copies one node per level. */
 const NODE_ENTRY_COUNT_MAX = 64;
-/** Keys mostly arrive in ascending order: then the left part of a split stays as it is, and had better be full. */
+/**
+ * Keys mostly arrive in ascending order, so the left half of a split does not change again and
+ * should be nearly full.
+ */
 const FULL_RATIO = 0.9;
 
 interface Leaf<Value> {
@@ -24,14 +27,16 @@ interface Leaf<Value> {
 interface Branch<Value> {
   readonly kind: "branch";
   readonly owner: object;
-  /** Everything in a child is at or behind its bound, and before the next one's. The first bound is never looked at. */
+  /**
+   * Keys in a child are at or after its bound and before the next one's. The first bound is unused.
+   */
   readonly bounds: string[];
   readonly children: Node<Value>[];
 }
 
 type Node<Value> = Leaf<Value> | Branch<Value>;
 
-/** The right part of a node that was split. */
+/** The right half of a split node. */
 interface Split<Value> {
   readonly bound: string;
   readonly node: Node<Value>;
@@ -89,7 +94,7 @@ export class SortedMap<Value> {
     return true;
   }
 
-  /** Deletes every key from `begin`, inclusive, to `end`, exclusive; returns how many there were. */
+  /** Deletes every key from `begin` (inclusive) to `end` (exclusive). Returns their number. */
   deleteRange(begin: string, end: string): number {
     const keys: string[] = [];
     this.scan(begin, end, (key) => {
@@ -100,7 +105,7 @@ export class SortedMap<Value> {
     return keys.length;
   }
 
-  /** Whether some key lies from `begin`, inclusive, to `end`, exclusive. */
+  /** Whether there is a key from `begin` (inclusive) to `end` (exclusive). */
   hasInRange(begin: string, end: string): boolean {
     let isFound = false;
     this.scan(begin, end, () => {
@@ -110,24 +115,27 @@ export class SortedMap<Value> {
     return isFound;
   }
 
-  /** Visits the entries from `begin`, inclusive, to `end`, exclusive, in order, until `visit` returns false. */
+  /**
+   * Visits the entries from `begin` (inclusive) to `end` (exclusive) in order, until `visit`
+   * returns false.
+   */
   scan(begin: string, end: string, visit: Visit<Value>): void {
     scanNode(this.#root, begin, end, visit);
   }
 
-  /** As `scan`, from the end downwards. */
+  /** Like `scan`, in descending order. */
   scanReverse(begin: string, end: string, visit: Visit<Value>): void {
     scanNodeReverse(this.#root, begin, end, visit);
   }
 
-  /** The leaf where `key` is if it is anywhere. */
+  /** The leaf that contains `key` if the map does. */
   #leaf(key: string): Leaf<Value> {
     let node = this.#root;
     while (node.kind === "branch") node = node.children[childIndex(node, key)] as Node<Value>;
     return node;
   }
 
-  /** The node, or a copy of it: one that this map may change. */
+  /** Returns the node if this map may change it, otherwise a copy. */
   #own(node: Node<Value>): Node<Value> {
     const owner = this.#owner;
     if (node.owner === owner) return node;
@@ -142,7 +150,7 @@ export class SortedMap<Value> {
     return child;
   }
 
-  /** `isLast`: no node of its level is to the right of this one. */
+  /** `isLast`: the node is the rightmost of its level. */
   #insert(node: Node<Value>, key: string, value: Value, isLast: boolean): Split<Value> | undefined {
     if (node.kind === "leaf") {
       const at = lowerBound(node.keys, key);
@@ -179,7 +187,7 @@ export class SortedMap<Value> {
     return { bound: bounds[0] as string, node: right };
   }
 
-  /** Of a key that is there. Returns whether the node is empty now. */
+  /** Removes a key that exists. Returns whether the node is now empty. */
   #remove(node: Node<Value>, key: string): boolean {
     if (node.kind === "leaf") {
       const at = lowerBound(node.keys, key);
@@ -198,7 +206,7 @@ export class SortedMap<Value> {
 
 type Visit<Value> = (key: string, value: Value) => boolean;
 
-/** Returns whether to go on behind the node. */
+/** Returns whether to continue after the node. */
 function scanNode<Value>(
   node: Node<Value>,
   begin: string,
@@ -218,7 +226,7 @@ function scanNode<Value>(
   return true;
 }
 
-/** Returns whether to go on before the node. */
+/** Returns whether to continue before the node. */
 function scanNodeReverse<Value>(
   node: Node<Value>,
   begin: string,
@@ -238,7 +246,7 @@ function scanNodeReverse<Value>(
   return true;
 }
 
-/** The index of the child where `key` is if it is anywhere: the last one whose bound is not behind it. */
+/** Index of the child that contains `key` if any does: the last one whose bound is not after it. */
 function childIndex<Value>({ bounds }: Branch<Value>, key: string): number {
   let low = 1;
   let high = bounds.length;
@@ -250,7 +258,7 @@ function childIndex<Value>({ bounds }: Branch<Value>, key: string): number {
   return low - 1;
 }
 
-/** The index of the first key that is not before `key`. */
+/** Index of the first key that is not before `key`. */
 export function lowerBound(keys: readonly string[], key: string): number {
   let low = 0;
   let high = keys.length;

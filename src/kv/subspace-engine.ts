@@ -1,6 +1,6 @@
 /**
- * An engine inside another: it adds a prefix to every key and sees no key without it. So a store can share a cluster
- * with others, and tests can share a store.
+ * An engine nested in another: it adds a prefix to every key and sees no others, so that a store
+ * can share a cluster, and tests a store.
  */
 import { compareBytes, concatBytes, type Page } from "../base/index.ts";
 import type { Engine, EngineTransaction } from "./engine.ts";
@@ -66,7 +66,7 @@ export class SubspaceEngine implements Engine {
   }
 }
 
-/** Keys into the prefix and out of it. */
+/** Adds the prefix to keys and removes it. */
 class PrefixBounds {
   readonly prefix: Uint8Array;
   readonly #end: Key;
@@ -77,7 +77,7 @@ class PrefixBounds {
   }
 
   wrap(key: Key): Key {
-    // What lies behind every key of the store lies behind every key of the prefix.
+    // The bound after all keys maps to the end of the prefix.
     if (key.length === 1 && key[0] === BEHIND_LAST_KEY[0]) return this.#end;
     return concatBytes([this.prefix, key]);
   }
@@ -97,7 +97,10 @@ class PrefixBounds {
     return { bytes: concatBytes([this.prefix, bytes]), offset: offset + this.prefix.length };
   }
 
-  /** A resolved key: outside of the prefix are only the places before the first and behind the last. */
+  /**
+   * Removes the prefix from a resolved key. A key outside the prefix is before the first or after
+   * the last.
+   */
   unwrap(key: Key): Key {
     if (compareBytes(key, this.prefix) < 0) return FIRST_KEY;
     if (compareBytes(key, this.#end) >= 0) return BEHIND_LAST_KEY;
@@ -140,7 +143,7 @@ class PrefixedReads implements ReadTransaction {
     const begin = await this.#bound(range.begin);
     const end = await this.#bound(range.end);
     const prefixLength = this.bounds.prefix.length;
-    // Limits of bytes are meant without the prefix, so the page may end a little early.
+    // Byte limits do not count the prefix, so the page may end slightly early.
     const page = await this.#reads.getRangePage({ begin, end }, options);
     const entries = page.entries.map(({ key, value }) => ({
       key: key.subarray(prefixLength),
@@ -153,7 +156,7 @@ class PrefixedReads implements ReadTransaction {
     return this.#reads.readVersion();
   }
 
-  /** A bound that moves might move out of the prefix. */
+  /** A selector with an offset might leave the prefix. */
   async #bound(bound: Key | KeySelector): Promise<Key | KeySelector> {
     if (bound instanceof Uint8Array) return this.bounds.wrap(bound);
     if (bound.offset === 1) return this.bounds.wrapSelector(bound);

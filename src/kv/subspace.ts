@@ -1,4 +1,4 @@
-/** A prefix that all keys of one subject share, and the tuples below it. */
+/** A key prefix shared by everything on one subject, and the tuples below it. */
 import { assert, EMPTY_BYTES, startsWithBytes } from "../base/index.ts";
 import type { Key } from "./transaction.ts";
 import {
@@ -34,7 +34,7 @@ export class Subspace {
     return packTupleVersionstamped(tuple, this.prefix);
   }
 
-  /** The items of a key of this subspace, without those of the prefix. */
+  /** The items of a key in this subspace, without those of the prefix. */
   unpack(key: Key): TupleItem[] {
     assert(this.contains(key), "The key lies in the subspace");
     return unpackTuple(key, this.prefix.length);
@@ -44,7 +44,7 @@ export class Subspace {
     return startsWithBytes(key, this.prefix);
   }
 
-  /** Every key strictly below the tuple: those that begin with it and go on. */
+  /** Every key strictly below the tuple: keys that extend it. */
   range(tuple: Tuple = []): { readonly begin: Key; readonly end: Key } {
     const key = this.pack(tuple);
     return { begin: keyThen(key, 0x00), end: keyThen(key, 0xff) };

@@ -11,15 +11,15 @@ import { Subspace } from "./subspace.ts";
 import type { ReadTransaction, Transaction } from "./transaction.ts";
 import { Versionstamp } from "./versionstamp.ts";
 
-/** No tuple begins with 0xfe, so no layer's keys are met. */
+/** No tuple begins with 0xfe, so this does not overlap any layer's keys. */
 const IDS = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")]));
 
 const ID_BYTES = 16;
 
-/** So that what others left to do does not make a transaction large. */
+/** Bounds the clean-up for others, so that it does not make a transaction large. */
 const CLEAR_COUNT_MAX = 64;
 
-/** No transaction's fate stays unknown for so long. */
+/** No outcome stays unknown for this long. */
 const LIFETIME_MS = 24 * 60 * 60 * 1_000;
 
 export const KV_KEY_SHAPES: readonly KeyShape[] = [
@@ -33,7 +33,7 @@ export const KV_KEY_SHAPES: readonly KeyShape[] = [
 export class TransactionIds {
   readonly #clock: Runtime["clock"];
   readonly #random: Random;
-  /** Those that the next transaction clears come first. */
+  /** In the order in which later transactions clear them. */
   readonly #settled = new Set<Uint8Array>();
   #areOldLeft = true;
 
@@ -42,12 +42,12 @@ export class TransactionIds {
     this.#random = runtime.random.fork("kv.transaction-ids");
   }
 
-  /** A new id: the key that will stand for it. */
+  /** Draws a new id and returns its key. */
   draw(): Uint8Array {
     return IDS.pack([Math.floor(this.#clock.nowMs()), this.#random.bytes(ID_BYTES)]);
   }
 
-  /** Whether ids of crashed processes may be left. The first transactions clear a page each. */
+  /** Whether ids of crashed processes may remain. The first transactions clear a page each. */
   get areOldLeft(): boolean {
     return this.#areOldLeft;
   }
@@ -60,7 +60,7 @@ export class TransactionIds {
     if (page.stoppedBy === "exhausted") tx.afterCommit(() => (this.#areOldLeft = false));
   }
 
-  /** Writes the id, and clears those of settled transactions. */
+  /** Writes the id and clears those of settled transactions. */
   write(tx: Transaction, id: Uint8Array): void {
     const cleared = this.#nextSettled();
     for (const settled of cleared) tx.clear(settled);
@@ -76,12 +76,15 @@ export class TransactionIds {
     return stored && Versionstamp.fromBytes(stored);
   }
 
-  /** It is known what became of the transaction. */
+  /** Marks the outcome of the transaction as known. */
   settle(id: Uint8Array): void {
     this.#settled.add(id);
   }
 
-  /** They go to the end, so that transactions under way at the same time clear others; a commit removes them. */
+  /**
+   * Moves them to the end, so that concurrent transactions clear different ones. A commit removes
+   * them.
+   */
   #nextSettled(): Uint8Array[] {
     const next: Uint8Array[] = [];
     for (const settled of this.#settled) {

@@ -15,20 +15,22 @@ export interface KeyValue {
   readonly value: Value;
 }
 
-/** From `begin`, inclusive, to `end`, exclusive; either may be a selector. */
+/** From `begin` (inclusive) to `end` (exclusive). Either may be a selector. */
 export interface KeyRange {
   readonly begin: Key | KeySelector;
   readonly end: Key | KeySelector;
 }
 
 export interface RangeOptions {
-  /** At most so many rows; no limit when absent. */
+  /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;
-  /** From the end downwards. */
+  /** Descending order. */
   readonly reverse?: boolean;
-  /** Stop after the row that reaches so many bytes of keys and values; no limit when absent. */
+  /** Stops after the row that reaches this many bytes of keys and values. Default: no limit. */
   readonly byteLimit?: number;
-  /** Values have their lengths and no defined bytes, which spares an engine the copies. */
+  /**
+   * Values have the right length but undefined content, which saves the engine from copying them.
+   */
   readonly lengthsOnly?: boolean;
 }
 
@@ -38,21 +40,24 @@ export interface ReadTransaction {
   readonly snapshot: ReadTransaction;
   get(key: Key): Promise<Value | undefined>;
   /**
-   * As `get` of each key, all at once: the values in the order of the keys. Long ones may take several turns; what the transaction itself
-   * writes meanwhile is seen, or not.
+   * Like `get` of each key, concurrently. Returns the values in the order of the keys. Large values
+   * may take several turns of the event loop; the transaction's own writes in between may or may
+   * not be seen.
    */
   getMany(keys: readonly Key[]): Promise<(Value | undefined)[]>;
-  /** The key that a selector resolves to; the empty key before the first, `0xff` behind the last. */
+  /** The key that a selector resolves to: the empty key before the first, `0xff` after the last. */
   getKey(selector: KeySelector): Promise<Key>;
-  /** Rows in key order, fetched page by page while they are consumed. */
+  /** Rows in key order, fetched page by page as they are consumed. */
   getRange(range: KeyRange, options?: RangeOptions): AsyncIterable<KeyValue>;
-  /** One page in one call; it says why it ended. Go on from behind the last key. */
+  /** One page in one call, with the reason why it ended. Continue after its last key. */
   getRangePage(range: KeyRange, options?: RangeOptions): Promise<Page<KeyValue>>;
   readVersion(): Promise<bigint>;
 }
 
 export interface SetOptions {
-  /** Nobody changes the bytes of the value any more, so megabytes of them need not be copied. */
+  /**
+   * Promises that the bytes of the value will not change, so that large values need not be copied.
+   */
   readonly isConstant?: boolean;
 }
 
@@ -60,9 +65,12 @@ export interface SetOptions {
 export interface Transaction extends ReadTransaction {
   set(key: Key, value: Value, options?: SetOptions): void;
   clear(key: Key): void;
-  /** Clears at most CLEARED_KEYS_MAX keys; `removeInBackground` takes ranges of any size. */
+  /** Clears at most CLEARED_KEYS_MAX keys. `removeInBackground` accepts ranges of any size. */
   clearRange(range: { readonly begin: Key; readonly end: Key }): void;
-  /** Adds to a little-endian 64-bit counter without reading it, so that adders never conflict. */
+  /**
+   * Adds to a little-endian 64-bit counter without reading it, so concurrent additions never
+   * conflict.
+   */
   add(key: Key, delta: bigint): void;
   /** Keeps the larger of the stored and the given value, as little-endian unsigned integers. */
   max(key: Key, value: Value): void;
@@ -76,23 +84,34 @@ export interface Transaction extends ReadTransaction {
   addReadConflictRange(range: { readonly begin: Key; readonly end: Key }): void;
   addWriteConflictKey(key: Key): void;
   addWriteConflictRange(range: { readonly begin: Key; readonly end: Key }): void;
-  /** A number that is new for each versionstamp of this transaction: 0, 1, 2, …; the user version that orders them. KV_TOO_LARGE after 65,536. */
+  /**
+   * The next user version, which orders the versionstamps of this transaction: 0, 1, 2, …. Throws
+   * KV_TOO_LARGE after 65,536.
+   */
   nextUserVersion(): number;
-  /** Announces the first change of the key's value after this transaction's commit. Armed at commit; void if it fails. */
+  /**
+   * Announces the first change of the key's value after this transaction's commit. Armed by the
+   * commit; void if that fails.
+   */
   watch(key: Key): Watch;
-  /** Runs after a successful commit, once, in order of registration. Effects are dropped when an attempt is retried. */
+  /**
+   * Runs once after a successful commit, in order of registration. Effects of a retried attempt are
+   * dropped.
+   */
   afterCommit(effect: (commit: Commit) => void): void;
 }
 
-/** A commit that succeeded. `versionstamp` has user version 0; undefined when nothing was written. */
+/**
+ * A successful commit. `versionstamp` has user version 0; it is undefined if nothing was written.
+ */
 export interface Commit {
   readonly versionstamp: Versionstamp | undefined;
 }
 
-/** A promise of a change. It may fire without one, and tells nothing of what changed: read again. */
+/** Notification of a change. It may fire spuriously and does not say what changed: read again. */
 export interface Watch {
   /** Resolves when the key may have changed; rejects with `signal.reason`, or when the store closes. */
   fired(signal?: AbortSignal): Promise<void>;
-  /** Gives the watch up. Safe to call twice, and after it fired. */
+  /** Cancels the watch. Idempotent, also after it fired. */
   cancel(): void;
 }

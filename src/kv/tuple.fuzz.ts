@@ -1,4 +1,7 @@
-/** Random tuples against another implementation of the encoding, whose bytes were compared with FoundationDB's own. */
+/**
+ * Compares random tuples with another implementation, whose bytes were verified against
+ * FoundationDB's own.
+ */
 import fc from "fast-check";
 import oracle from "fdb-tuple";
 import { expect, test } from "vitest";
@@ -22,7 +25,7 @@ const item = fc.letrec((tie) => ({
 })).item as fc.Arbitrary<TupleItem>;
 const tuple = fc.array(item, { maxLength: 5 });
 
-/** The other implementation takes buffers for bytes, and numbers for doubles. */
+/** The other implementation takes buffers for bytes and numbers for doubles. */
 function forOracle(value: TupleItem): unknown {
   if (value instanceof Uint8Array) return Buffer.from(value);
   if (Array.isArray(value)) return value.map(forOracle);

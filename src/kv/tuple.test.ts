@@ -4,7 +4,10 @@ import { Subspace } from "./subspace.ts";
 import { Double, Float, packTuple, type TupleItem, Uuid, unpackTuple } from "./tuple.ts";
 import { Versionstamp } from "./versionstamp.ts";
 
-/** From FoundationDB's `design/tuple.md`, and packed by its own binding for Python where the specification gives none. */
+/**
+ * From FoundationDB's `design/tuple.md`, or packed by its Python binding where the specification
+ * has no example.
+ */
 const VECTORS: readonly (readonly [TupleItem[], string])[] = [
   [[], ""],
   [[null], "00"],

@@ -15,7 +15,7 @@ import { copyBytes } from "./key-bytes.ts";
 import { PackBuffer } from "./pack-buffer.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
-/** A 64-bit floating-point number that is packed as one even when it is an integer. */
+/** A 64-bit float, packed as one even if its value is an integer. */
 export class Double {
   readonly value: number;
 
@@ -24,7 +24,7 @@ export class Double {
   }
 }
 
-/** A 32-bit floating-point number. */
+/** A 32-bit float. */
 export class Float {
   readonly value: number;
 
@@ -33,7 +33,7 @@ export class Float {
   }
 }
 
-/** 16 bytes that are packed without an escape. */
+/** 16 bytes, packed without escaping. */
 export class Uuid {
   readonly bytes: Uint8Array;
 
@@ -47,7 +47,7 @@ export class Uuid {
   }
 }
 
-/** A safe integer packs as an integer, every other number as a double. */
+/** Safe integers are packed as integers, all other numbers as doubles. */
 export type TupleItem =
   | null
   | boolean
@@ -78,15 +78,15 @@ const UUID = 0x30;
 const VERSIONSTAMP = 0x33;
 const ESCAPE = 0xff;
 
-/** An integer of more bytes has no code: its length takes one byte. */
+/** Longest integer that the encoding supports: its length takes one byte. */
 const INTEGER_BYTES_MAX = 255;
 
-/** One is kept for all packing, which never waits in between. */
+/** Shared by all packing, which is synchronous. */
 const packBuffer = new PackBuffer();
 const numberBytes = new Uint8Array(8);
 const numberView = new DataView(numberBytes.buffer);
 
-/** Packs a tuple, behind the prefix. Versionstamps in it must be complete. */
+/** Packs a tuple after the prefix. Its versionstamps must be complete. */
 export function packTuple(tuple: Tuple, prefix: Uint8Array = EMPTY_BYTES): Uint8Array {
   packItems(tuple, prefix);
   assert(packBuffer.stampCount === 0, "A tuple without a commit holds no incomplete versionstamp");
@@ -107,19 +107,22 @@ export function packTupleVersionstamped(
 }
 
 /**
- * The items of a packed tuple, which begins at `offset`. Integers come back as numbers when they are safe, as bigints
- * otherwise.
+ * Unpacks the tuple that begins at `offset`. Integers become numbers if they are safe, otherwise
+ * bigints.
  */
 export function unpackTuple(bytes: Uint8Array, offset = 0): TupleItem[] {
   return new TupleReader(bytes, offset).readAll();
 }
 
-/** The text of a packed tuple whose item at `offset` is one: for who reads many keys of one shape, and nothing else of them. */
+/** Unpacks only the string item at `offset`, for readers of many keys of one shape. */
 export function unpackText(bytes: Uint8Array, offset: number): string {
   return new TupleReader(bytes, offset).readText();
 }
 
-/** Into `packBuffer`. Here and below by index: an iterator would make an object for each item. */
+/**
+ * Packs into `packBuffer`. Loops here and below use an index, since an iterator would allocate an
+ * object per item.
+ */
 function packItems(tuple: Tuple, prefix: Uint8Array): void {
   packBuffer.reset();
   packRaw(packBuffer, prefix);
@@ -160,7 +163,7 @@ function packString(out: PackBuffer, text: string): void {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code >= 0x80) {
-      // Not ASCII: begin again with the encoder.
+      // Not ASCII: start over with the encoder.
       out.length = start;
       const encoded = utf8Encode(text);
       assert(isWellFormed(text), "A string in a key has no lone surrogate");
@@ -242,7 +245,10 @@ function packFloat(out: PackBuffer, value: number): void {
   packFloatBytes(out, 4);
 }
 
-/** The sign bit is flipped for positive numbers, every bit for negative ones: then they sort as unsigned bytes. */
+/**
+ * Flips the sign bit of positive numbers and every bit of negative ones, so that they sort as
+ * unsigned bytes.
+ */
 function packFloatBytes(out: PackBuffer, byteCount: number): void {
   const negative = ((numberBytes[0] as number) & 0x80) !== 0;
   out.push((numberBytes[0] as number) ^ (negative ? 0xff : 0x80));
@@ -322,7 +328,7 @@ class TupleReader {
     return taken;
   }
 
-  /** Most have no zero byte, and are not copied first. */
+  /** Most strings contain no zero byte and need no unescaped copy. */
   #readString(): string {
     const start = this.#at;
     const end = this.#bytes.indexOf(NULL, start);
@@ -331,7 +337,10 @@ class TupleReader {
     return utf8Slice(this.#bytes, start, end);
   }
 
-  /** Up to the zero byte that is no escaped one. Always a copy: what is returned must not share the key's bytes. */
+  /**
+   * Reads up to the next unescaped zero byte. Always copies, so that the result does not share the
+   * key's memory.
+   */
   #readEscaped(): Uint8Array {
     const bytes = this.#bytes;
     const start = this.#at;
@@ -395,7 +404,9 @@ class TupleReader {
   }
 }
 
-/** A double that would pack as an integer keeps its wrapper, so that packing again gives the same bytes. */
+/**
+ * A double with an integer value keeps its wrapper, so that packing it again yields the same bytes.
+ */
 function plainDouble(value: number): number | Double {
   return Number.isSafeInteger(value) && !Object.is(value, -0) ? new Double(value) : value;
 }

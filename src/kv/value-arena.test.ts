@@ -1,9 +1,9 @@
-/** Copies in slabs are copies all the same, and slabs that came back are written in again. */
+/** Slab copies are independent copies, and returned slabs are reused. */
 import { expect, test } from "vitest";
 import { SlabPool, ValueArena } from "./value-arena.ts";
 
 const VALUE_BYTES = 1_000;
-/** Far more than what is copied one by one, and than one slab. */
+/** Far more bytes than are copied individually, and than fit into one slab. */
 const VALUE_COUNT = 400;
 
 function copies(arena: ValueArena, first: number): Uint8Array[] {

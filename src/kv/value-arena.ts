@@ -7,14 +7,17 @@ import { cutBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import type { Value } from "./transaction.ts";
 
-/** Two chunks of an attachment, or the records of a hundred small documents. */
+/** Size of two attachment chunks, or of the records of a hundred small documents. */
 const SLAB_BYTES = 131_072;
-/** What the pool keeps: the slabs of two transactions that are as large as those of an upload. */
+/** Slabs kept by the pool: those of two upload-sized transactions. */
 const SPARE_COUNT_MAX = 20;
-/** The first bytes are copied one by one: of a thousand small transactions at once, each would have a slab to itself. */
+/**
+ * Bytes copied individually first. Otherwise each of a thousand small concurrent transactions would
+ * occupy a slab.
+ */
 const PLAIN_BYTES_MAX = 8_192;
 
-/** Unused slabs. One pool serves all transactions of a store. */
+/** Pool of unused slabs, shared by all transactions of a store. */
 export class SlabPool {
   readonly #spares: Uint8Array<ArrayBuffer>[] = [];
 
@@ -31,11 +34,11 @@ export class SlabPool {
 }
 
 export class ValueArena {
-  /** Undefined where values outlive the transaction. */
+  /** Absent if values outlive the transaction. */
   readonly #pool: SlabPool | undefined;
   #slabs: Uint8Array<ArrayBuffer>[] = [];
   #slab: Uint8Array<ArrayBuffer> | undefined;
-  /** In the slab at hand. */
+  /** Bytes used in the current slab. */
   #usedBytes = 0;
   #plainBytes = 0;
 
@@ -43,12 +46,15 @@ export class ValueArena {
     this.#pool = pool;
   }
 
-  /** What nobody changes is copied only where it outlives the transaction: a row would keep the memory of all that is around it. */
+  /**
+   * Constant values are copied only if they outlive the transaction: a row would otherwise keep the
+   * surrounding memory alive.
+   */
   constant(value: Value): Value {
     return this.#pool === undefined ? copyBytes(value) : value;
   }
 
-  /** A copy, for as long as `release` is not called. */
+  /** Returns a copy that is valid until `release`. */
   copy(value: Value): Value {
     const { length } = value;
     if (this.#pool === undefined || length > SLAB_BYTES) return copyBytes(value);
@@ -67,7 +73,7 @@ export class ValueArena {
     return copy;
   }
 
-  /** Gives the memory back; of the copies in it none may be looked at any more. */
+  /** Returns the memory. Copies in it must no longer be used. */
   release(): void {
     this.#pool?.giveBack(this.#slabs);
     this.#slabs = [];

@@ -1,6 +1,6 @@
 /**
- * Versionstamps: 12 bytes, a commit's 10 from the store and 2 of the user version, in big-endian order, so that they sort by
- * commit and within one by user version.
+ * Versionstamps: 12 bytes, 10 of the commit and 2 of the user version, big-endian, so that they
+ * sort by commit and then by user version.
  */
 import { assert, compareBytes, hexEncode } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
@@ -11,7 +11,7 @@ const PLACEHOLDER = new Uint8Array(TRANSACTION_BYTES).fill(0xff);
 
 export class Versionstamp {
   readonly bytes: Uint8Array;
-  /** False while the ten bytes of the commit are still to come. */
+  /** Whether the commit's ten bytes are set. */
   readonly complete: boolean;
 
   private constructor(bytes: Uint8Array, complete: boolean) {
@@ -25,7 +25,7 @@ export class Versionstamp {
     return new Versionstamp(copyBytes(bytes), true);
   }
 
-  /** The complete versionstamp that longer bytes end with. */
+  /** The complete versionstamp at the end of longer bytes. */
   static endOf(bytes: Uint8Array): Versionstamp {
     return Versionstamp.at(bytes, bytes.length - VERSIONSTAMP_BYTES);
   }
@@ -37,7 +37,7 @@ export class Versionstamp {
     return new Versionstamp(Uint8Array.prototype.slice.call(bytes, offset, end), true);
   }
 
-  /** A versionstamp that the commit completes. `userVersion` orders several of one transaction. */
+  /** A versionstamp that the commit completes. `userVersion` orders several in one transaction. */
   static incomplete(userVersion = 0): Versionstamp {
     const known = incompletes[userVersion];
     if (known !== undefined) return known;
@@ -70,11 +70,14 @@ export class Versionstamp {
   }
 }
 
-/** The incomplete ones of the first user versions: each document of a batch asks twice for its own. */
+/**
+ * Cache of incomplete versionstamps with low user versions: each document of a batch requests its
+ * own twice.
+ */
 const incompletes: Versionstamp[] = [];
 const KEPT_COUNT_MAX = 2_048;
 
-/** Bytes with one incomplete versionstamp, whose ten bytes the commit writes at `offset`. */
+/** Bytes with one incomplete versionstamp, which the commit completes at `offset`. */
 export interface VersionstampedBytes {
   readonly bytes: Uint8Array;
   readonly offset: number;

@@ -1,4 +1,4 @@
-/** Watches that wait for a change, by key. The engine that owns the registry tells it what was written. */
+/** Armed watches by key. The engine that owns the registry reports what was written. */
 import { abortable } from "../base/index.ts";
 import { keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
@@ -6,13 +6,18 @@ import type { TextInterval } from "./mutation.ts";
 import { SortedMap } from "./sorted-map.ts";
 import type { Key, Watch } from "./transaction.ts";
 
-/** Behind the text of any key, whose characters are bytes. */
+/** After the text of any key, whose characters are bytes. */
 const AFTER_ALL = "\uffff";
 
 export class WatchRegistry {
-  /** In order, so that a range that is cleared is looked up as a key is: a node has a watch for each job that it runs. */
+  /**
+   * Sorted, so that clearing a range finds its watches quickly: a node has a watch per running job.
+   */
   #watches = new SortedMap<Set<ArmedWatch>>();
-  /** How many watched keys have a length: most keys of a commit have another, and need no look. */
+  /**
+   * Number of watched keys by length. Most keys of a commit have a different length and need no
+   * lookup.
+   */
   readonly #countByLength = new Map<number, number>();
 
   get isEmpty(): boolean {
@@ -30,10 +35,10 @@ export class WatchRegistry {
     return watch;
   }
 
-  /** Whether a key of so many bytes is watched. */
+  /** Whether a key of this length is watched. */
   readonly hasLength = (length: number): boolean => this.#countByLength.has(length);
 
-  /** Fires the watches of what was written. */
+  /** Fires the watches of the written keys. */
   announce(writes: readonly TextInterval[]): void {
     for (const { begin, end } of writes) {
       if (this.isEmpty) return;
@@ -42,7 +47,7 @@ export class WatchRegistry {
     }
   }
 
-  /** Fires the watches of keys from `begin` to `end`, exclusive. */
+  /** Fires the watches of keys from `begin` (inclusive) to `end` (exclusive). */
   #fireAmong(begin: string, end: string): void {
     const found: string[] = [];
     this.#watches.scan(begin, end, (text) => {
@@ -52,7 +57,7 @@ export class WatchRegistry {
     for (const text of found) this.#fire(text);
   }
 
-  /** When it is not known what was written. */
+  /** Used if the written keys are unknown. */
   fireAll(): void {
     for (const [text] of this.#all()) this.#fire(text);
   }
@@ -102,7 +107,7 @@ type WatchState =
   | { readonly state: "fired" }
   | { readonly state: "closed"; readonly error: KeyValueError };
 
-/** Armed until it fires, is cancelled or the store closes; then it stays what it became. */
+/** Armed until it fires, is cancelled or the store closes. Each of these is final. */
 class ArmedWatch implements Watch {
   readonly #remove: () => void;
   #state: WatchState = { state: "armed" };

@@ -1,4 +1,4 @@
-/** Operations on one key join where that changes nothing, and only there. */
+/** Operations on one key are merged where that does not change the result, and only there. */
 import { expect, test } from "vitest";
 import { keyText } from "./key-bytes.ts";
 import { type AtomicOperation, littleEndian64 } from "./mutation.ts";
@@ -42,7 +42,7 @@ test("operations of different kinds, or on different lengths, stay what they are
   );
   expect(mixed.count).toBe(3);
   expect(mixed.after(littleEndian64(-4n))).toEqual(littleEndian64(4n));
-  // An addition cuts what is stored to its own length.
+  // An addition truncates the stored value to its own length.
   const cut = operated(["add", new Uint8Array([1, 1])], ["add", new Uint8Array([255])]);
   expect(cut.count).toBe(2);
   expect(cut.after(new Uint8Array([1, 0]))).toEqual(new Uint8Array([1]));

@@ -1,6 +1,6 @@
 /**
- * The writes of a transaction so far, by key, as its own reads see them. Cleared ranges are kept beside the entries; an
- * entry is always newer than the clear around it.
+ * Buffered writes of a transaction, by key, as its own reads see them. Cleared ranges are kept
+ * separately; an entry is always newer than a clear that covers it.
  */
 import { assert, replaceAll } from "../base/index.ts";
 import { BEHIND_LAST_KEY, keyText } from "./key-bytes.ts";
@@ -11,14 +11,17 @@ import type { Key, Value } from "./transaction.ts";
 import { type SlabPool, ValueArena } from "./value-arena.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 
-/** As the commit takes it, but for the last kind: operations on a stored value that this transaction does not know. */
+/**
+ * As passed to the commit, except the last kind: operations on a stored value that this transaction
+ * has not read.
+ */
 export type BufferedWrite =
   | (Mutation & { readonly kind: "set" | "clear" | "setVersionstampedValue" })
   | { readonly kind: "operations"; readonly operations: readonly Operation[] };
 
 const STAMPED = "setVersionstampedValue";
 
-/** A write whose key the commit completes. Its version will not be lower than `versionMin`. */
+/** A write whose key the commit completes with a version of at least `versionMin`. */
 interface StampedKey {
   readonly mutation: Mutation & { readonly kind: "setVersionstampedKey" };
   readonly versionMin: number;
@@ -30,14 +33,14 @@ export class WriteBuffer {
   readonly #writes = new SortedMap<BufferedWrite>();
   readonly #cleared = new RangeSet();
   readonly #stampedKeys: StampedKey[] = [];
-  /** The places of versionstamped keys: the result of a read there is not known yet. */
+  /** Ranges where versionstamped keys will be: reads there have no result yet. */
   readonly #unreadable = new RangeSet();
-  /** Of the last versionstamped key, the bytes before the stamp. */
+  /** The bytes before the stamp in the last versionstamped key. */
   #lastStampedPrefix: string | undefined;
   #byteCount = 0;
   readonly #arena: ValueArena;
 
-  /** With a pool its values are there until `release`; otherwise for as long as anybody has them. */
+  /** With a pool, values are valid until `release`; otherwise as long as they are referenced. */
   constructor(pool?: SlabPool) {
     this.#arena = new ValueArena(pool);
   }
@@ -46,12 +49,12 @@ export class WriteBuffer {
     return this.#writes.size === 0 && this.#cleared.isEmpty && this.#stampedKeys.length === 0;
   }
 
-  /** The bytes of all that was asked for, overwritten or not. */
+  /** Total size of all requested writes, including overwritten ones. */
   get byteCount(): number {
     return this.#byteCount;
   }
 
-  /** `isConstant`: nobody changes the value's bytes. */
+  /** `isConstant`: the value's bytes will not change. */
   set(key: Key, value: Value, isConstant = false): void {
     this.#byteCount += key.length + value.length;
     const text = keyText(key);
@@ -100,7 +103,7 @@ export class WriteBuffer {
     this.#writes.set(text, { kind: STAMPED, key: text, value: own });
   }
 
-  /** `versionMin`: the commit's version will not be lower. */
+  /** `versionMin`: lower bound of the commit's version. */
   setStampedKey(key: VersionstampedBytes, value: Value, versionMin: number): void {
     this.#byteCount += key.bytes.length + value.length;
     const { offset } = key;
@@ -110,7 +113,7 @@ export class WriteBuffer {
       mutation: { kind: "setVersionstampedKey", key: text, offset, value: ownValue },
       versionMin,
     });
-    // Most of a transaction's differ in nothing but the user version behind.
+    // Most of a transaction's versionstamped keys differ only in the user version.
     const last = this.#lastStampedPrefix;
     if (last?.length === offset && text.startsWith(last)) return;
     const prefix = text.slice(0, offset);
@@ -118,13 +121,16 @@ export class WriteBuffer {
     this.#unreadable.add(prefix + versionText(versionMin), prefix + BEHIND_STAMPS_TEXT);
   }
 
-  /** As FoundationDB has it: such a key lies where the lowest versionstamp that it can get would put it. */
+  /**
+   * As in FoundationDB, such a key is cleared if the lowest versionstamp that it can get lies in
+   * the range.
+   */
   #clearStamped(from: string, to: string): void {
     if (this.#stampedKeys.length === 0) return;
     this.#unreadable.remove(from, to);
     this.#lastStampedPrefix = undefined;
     const kept = this.#stampedKeys.filter((each) => {
-      // Hardly any range that is cleared has anything to do with such a key.
+      // Most cleared ranges have nothing in common with such a key.
       if (!mayLieWithin(each.mutation, from, to)) return true;
       const lowest = lowestKey(each);
       return lowest < from || lowest >= to;
@@ -134,7 +140,10 @@ export class WriteBuffer {
     }
   }
 
-  /** The last write to the key, or "cleared" when a range around it was; undefined when this transaction left it alone. */
+  /**
+   * The last write to the key, or "cleared" if a range clear covers it; `undefined` if this
+   * transaction did not touch it.
+   */
   find(text: string): BufferedWrite | "cleared" | undefined {
     const write = this.#writes.get(text);
     assert(
@@ -145,7 +154,7 @@ export class WriteBuffer {
     return this.#cleared.contains(text) ? "cleared" : undefined;
   }
 
-  /** Whether a read of the range sees only what is stored. */
+  /** Whether a read of the range sees only stored data. */
   leavesAlone(begin: Key, end: Key): boolean {
     if (this.isEmpty) return true;
     const from = keyText(begin);
@@ -161,7 +170,7 @@ export class WriteBuffer {
     return this.#cleared.contains(text);
   }
 
-  /** The writes from `begin` to before `end`, in order or from the end downwards. */
+  /** The writes from `begin` (inclusive) to `end` (exclusive), in order or in reverse. */
   within(begin: Key, end: Key, reverse: boolean): { text: string; write: BufferedWrite }[] {
     const found: { text: string; write: BufferedWrite }[] = [];
     const visit = (text: string, write: BufferedWrite): boolean => {
@@ -177,7 +186,7 @@ export class WriteBuffer {
     return found;
   }
 
-  /** In an order in which they can be applied: clears of ranges, then keys, then the versionstamped keys. */
+  /** In applicable order: range clears, then keys, then versionstamped keys. */
   mutations(): Mutation[] {
     const mutations: Mutation[] = [];
     for (const { begin, end } of this.#cleared.ranges()) {
@@ -188,18 +197,18 @@ export class WriteBuffer {
       else for (const operation of write.operations) mutations.push(operation);
       return true;
     });
-    // A versionstamped key is new, so nothing else in the transaction can have meant it.
+    // A versionstamped key is new, so no other write of the transaction can refer to it.
     for (const { mutation } of this.#stampedKeys) mutations.push(mutation);
     return mutations;
   }
 
-  /** Called when no value will be read any more. */
+  /** Called when values are no longer read. */
   release(): void {
     this.#arena.release();
   }
 }
 
-/** What a buffered write leaves of a stored value; undefined when the key is absent afterwards. */
+/** The value after a buffered write, or `undefined` if the key is absent afterwards. */
 export function valueAfter(write: BufferedWrite, stored: Value | undefined): Value | undefined {
   switch (write.kind) {
     case "set":
@@ -215,8 +224,8 @@ export function valueAfter(write: BufferedWrite, stored: Value | undefined): Val
 }
 
 /**
- * The operations with one more. Two of one kind with operands of one length are one: it costs the commit no more to count a
- * thousand jobs than to count one.
+ * Appends an operation. Two of the same kind with operands of the same length are merged, so
+ * counting a thousand jobs costs the commit no more than counting one.
  */
 function joined(operations: readonly Operation[], next: Operation): readonly Operation[] {
   const last = operations[operations.length - 1] as Operation;
@@ -227,7 +236,7 @@ function joined(operations: readonly Operation[], next: Operation): readonly Ope
   return [...operations.slice(0, -1), { ...next, operand }];
 }
 
-/** Whether the bytes before the stamp allow it. */
+/** Whether the bytes before the stamp permit the key to lie in the range. */
 function mayLieWithin({ key, offset }: StampedKey["mutation"], from: string, to: string): boolean {
   const prefix = key.slice(0, offset);
   return prefix < to && prefix + BEHIND_STAMPS_TEXT > from;
@@ -237,13 +246,13 @@ function lowestKey({ mutation: { key, offset }, versionMin }: StampedKey): strin
   return `${key.slice(0, offset)}${versionText(versionMin)}\0\0${key.slice(offset + 10)}`;
 }
 
-/** The first eight bytes of a versionstamp. */
+/** The first eight bytes of a versionstamp, as text. */
 function versionText(version: number): string {
   const bytes = new Uint8Array(8);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(version));
   return keyText(bytes);
 }
 
-/** Behind all that can follow a prefix with a versionstamp: no stamp has so high a version. */
+/** After everything that can follow a prefix with a versionstamp: no version is this high. */
 const BEHIND_STAMPS_TEXT = "\xff".repeat(8);
 const END_TEXT = keyText(BEHIND_LAST_KEY);
