@@ -230,7 +230,7 @@ export class DocumentWriter {
     };
     if (judged.kind === "replicated") {
       const tip = tipOf(judged.path);
-      tree.graft(judged.path, judged.isKnown ? UNUSED : leafOf(tip));
+      tree.graft(judged.path, judged.isKnown ? undefined : leafOf(tip));
       return tip;
     }
     const { parent } = judged;
@@ -240,7 +240,7 @@ export class DocumentWriter {
     const hashes = parent === undefined ? [hash] : [hash, parent.hash];
     // The same edit may have come from elsewhere without its history: then only its parent is news.
     const isKnown = tree.find(revision) !== undefined;
-    tree.graft({ start: revision.generation, hashes }, isKnown ? UNUSED : leafOf(revision));
+    tree.graft({ start: revision.generation, hashes }, isKnown ? undefined : leafOf(revision));
     return revision;
   }
 }
@@ -271,16 +271,6 @@ function replacedLeaves(judged: Writable): readonly LeafNode[] {
 }
 
 const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
-
-/** For a graft that adds no leaf. */
-const UNUSED: LeafState = {
-  deleted: false,
-  bodyChunkCount: 0,
-  bodyBytes: 0,
-  attachmentChunkCount: 0,
-  attachmentBytes: 0,
-  attachmentEncodedBytes: 0,
-};
 
 /** What an interactive edit follows; undefined for the first revision. */
 function interactiveParent(

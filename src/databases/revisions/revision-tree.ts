@@ -100,8 +100,8 @@ export class RevisionTree {
     return isKept ? "ancestors" : "known";
   }
 
-  /** Unites the tree with a path; `leaf` is for its first revision, when that is new. */
-  graft(path: RevisionPath, leaf: LeafState): void {
+  /** Unites the tree with a path; `leaf` is the state of its first revision, and needed if that is new. */
+  graft(path: RevisionPath, leaf: LeafState | undefined): void {
     const { start, hashes } = path;
     const first = this.#find(start, hashes[0] as string);
     if (first !== undefined) {
@@ -109,6 +109,7 @@ export class RevisionTree {
       this.#sort();
       return;
     }
+    assert(leaf !== undefined, "A new revision has a state");
     const tip: MutableNode = {
       generation: start,
       hash: hashes[0] as string,
