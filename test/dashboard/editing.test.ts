@@ -193,6 +193,33 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("New credentials for 3 jobs; 2 documents refused them").waitFor();
   });
 
+  test("the parts of the slots follow what is typed for one group, as long as it is a number of shares", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const groupOf = (name: string, shares: number) => ({
+      ...{ name, shares, usage_sec: 0, standing: 0, longest_wait_sec: 0 },
+      jobs: { running: 1, pending: 0, ended: 0 },
+    });
+    const groups = [groupOf("a", 100), groupOf("b", 300)];
+    await page.route("**/_tandem/groups?**", (route) =>
+      route.fulfill({ json: { total_rows: groups.length, groups } }),
+    );
+    await show("/servers");
+    const parts = (a: string, b: string) =>
+      Promise.all([
+        page.getByRole("row", { name: new RegExp(`^a .*${a} %$`) }).waitFor(),
+        page.getByRole("row", { name: new RegExp(`^b .*${b} %$`) }).waitFor(),
+      ]);
+    await parts("100.* 25", "300.* 75");
+    await page.getByRole("button", { name: "Edit shares of b" }).click();
+    const shares = page.getByRole("spinbutton", { name: "Shares of b" });
+    for (const text of ["50", "", "50", "0"]) {
+      await shares.fill(text);
+      await (text === "50" ? parts("100.* 66.7", "33.3") : parts("100.* 25", "75"));
+    }
+    await page.keyboard.press("Escape");
+    await parts("100.* 25", "300.* 75");
+  });
+
   test("shares are edited with keys: the focus goes where it is sent, and stays there", async () => {
     await ask("PUT", "/_replicator/shared", {
       source: "films",

@@ -147,6 +147,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask(own, "PUT", "/_replicator/one", { source: "films", target: "films-2" });
     await button.waitFor();
     expect(await filters.boundingBox()).toEqual(filtersBefore);
+    // Some changes of the job follow its creation.
+    await page.getByText(/^[1-9] changes?: read again$/).waitFor();
+    await button.click();
+    await page.getByRole("link", { name: "_replicator/one", exact: true }).waitFor();
+    await page.getByText("0 changes: read again").waitFor({ state: "hidden" });
+    expect(await button.count()).toBe(0);
     await own.kill();
     await page.getByText("The connection to the server is lost.").waitFor();
     expect(await place()).toEqual(before);

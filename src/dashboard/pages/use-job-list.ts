@@ -65,7 +65,8 @@ export function useJobList(query: Query): JobList {
           bookmark: following,
           isRead: true,
           error: undefined,
-          newCount: bookmark === undefined ? 0 : before.newCount,
+          // Counted only once the last page is here.
+          newCount: 0,
         }));
       } catch (error) {
         if (!own.signal.aborted) setState((before) => ({ ...before, key, isRead: true, error }));
