@@ -56,3 +56,68 @@ test.each(Object.keys(engines))("a store on %s closes in order", async (name) =>
   await expect(watch.fired()).rejects.toMatchObject(closed);
   await remove();
 });
+
+/** A memory engine whose commits wait for `gated`. */
+function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
+  const memory = new MemoryEngine({ runtime });
+  return {
+    name: "held",
+    begin() {
+      const begun = memory.begin();
+      const commit = async () => {
+        onCommit();
+        await gated;
+        return begun.commit();
+      };
+      return {
+        transaction: begun.transaction,
+        effects: begun.effects,
+        hasWrites: true,
+        commit,
+        cancel: () => begun.cancel(),
+      };
+    },
+    close: () => memory.close(),
+  };
+}
+
+/** A clock whose pauses end when a test says so. */
+function heldClock() {
+  const { opened, open } = gate();
+  const asked: number[] = [];
+  const sleep = (durationMs: number): Promise<void> => {
+    asked.push(durationMs);
+    return opened;
+  };
+  return { clock: { ...runtime.clock, sleep }, asked, wake: open };
+}
+
+test.each(["commits", "does not answer"])(
+  "a store that closes waits for its commits, if the store %s",
+  async (behaviour) => {
+    const held = gate();
+    const begun = gate();
+    const { clock, asked, wake } = heldClock();
+    const engine = heldEngine(held.opened, begun.open);
+    const kv = new KeyValueStore({ runtime: { ...runtime, clock }, engine });
+    const events: string[] = [];
+    const committing = kv
+      .transact(async (tx) => put(tx, "a", "1"), { whenUnknown: "retry" })
+      .then(() => events.push("committed"));
+    await begun.opened;
+    const closing = kv.close().then(() => events.push("closed"));
+    await new Promise(setImmediate);
+    expect([events, asked]).toEqual([[], [3_000]]);
+    if (behaviour === "commits") {
+      held.open();
+      await Promise.all([committing, closing]);
+      expect(events).toEqual(["committed", "closed"]);
+    } else {
+      wake();
+      await closing;
+      expect(events).toEqual(["closed"]);
+      held.open();
+      await committing.catch(() => {});
+    }
+  },
+);

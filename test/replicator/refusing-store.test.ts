@@ -57,3 +57,36 @@ test("a job says why it failed as soon as the store takes that, and runs again w
   expect(names.filter((name) => EVENTS_OF_LOSS.includes(name))).toEqual([]);
   await node.stop();
 });
+
+test("a job whose store fails is found by its silence, and has no failure of its own", async () => {
+  let fails = false;
+  const failing: DatabaseHook = {
+    appliesTo: (database) => database === "copy",
+    beforeWrite: async (_tx, _database, edit) => {
+      if (fails) throw new KeyValueError("KV_TIMED_OUT", { timeoutMs: 1000 });
+      return { edit };
+    },
+  };
+  const node = openVirtualNode({ config: { parkAfterSec: 0 }, hooks: [failing] });
+  const { world, names, replicator } = node;
+  const until = async (event: string): Promise<void> => {
+    await world.time.run(world.time.nowMs + 600_000, () => names.includes(event));
+    expect(names).toContain(event);
+  };
+  await node.start();
+  for (const name of ["films", "copy"]) await node.createDatabase(name);
+  await node.put("films", "a", {});
+  const asked = parseReplication({ source: "films", target: "copy", continuous: true });
+  const id = await world.until(replicator.start(asked, JOE));
+  await until("replication.copied");
+  names.length = 0;
+  fails = true;
+  await node.put("films", "b", {});
+  await until("replication.abandoned");
+  expect(names).not.toContain("replication.ended");
+  const { data } = (await world.until(replicator.find(id))) ?? {};
+  expect(data).toMatchObject({ errorCount: 0, failing: undefined });
+  fails = false;
+  await until("replication.copied");
+  await node.stop();
+});

@@ -121,6 +121,17 @@ test.each<[string, Answer, object]>([
   expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
 });
 
+test("a server that cannot be listed is asked again after a second, and after twice as long each time, up to a minute", async () => {
+  const askedSec: number[] = [];
+  const { world, pass } = await open((path) => {
+    if (path === "/_all_dbs") askedSec.push(world.time.nowMs / 1000);
+    return { status: 401, json: {} };
+  });
+  await pass(300);
+  const pauses = askedSec.slice(1).map((sec, index) => Math.round(sec - (askedSec[index] ?? 0)));
+  expect(pauses.slice(0, 8)).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
+});
+
 test("a database that the list lacks, and the server still has, keeps its job", async () => {
   let names = ["user-a", "user-b"];
   const { node, world, summary, pass } = await open((path, query) => {

@@ -102,6 +102,19 @@ test("servers and groups are shown with their jobs", async () => {
   await ask("POST", "/_tandem/jobs/_cancel?source=far.invalid");
 });
 
+test("a budget is created, changed, removed, and then missing", async () => {
+  const path = "/_tandem/budgets/near.invalid";
+  const put = (rate: number) => ask("PUT", path, { read: { requests_per_sec: rate } });
+  expect(await put(5)).toMatchObject({ status: 201, body: { ok: true } });
+  expect(await put(6)).toMatchObject({ status: 200, body: { ok: true } });
+  expect((await ask("GET", path)).body).toMatchObject({ read: { requests_per_sec: 6 } });
+  expect(await ask("DELETE", path)).toMatchObject({ status: 200, body: { ok: true } });
+  expect((await ask("DELETE", path)).status).toBe(404);
+  expect((await ask("GET", path)).status).toBe(404);
+  expect((await put(7)).status).toBe(201);
+  expect((await ask("DELETE", path)).status).toBe(200);
+});
+
 test("a bookmark leads to the next page", async () => {
   const seen: string[] = [];
   let query = "limit=1&database=_replicator";

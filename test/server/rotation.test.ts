@@ -28,6 +28,8 @@ interface Options {
   readonly source?: KeySource;
   readonly isSharedStore?: boolean;
   readonly onPause?: () => void | Promise<void>;
+  /** Number of values outside documents and jobs that a pass seals again. */
+  readonly renewOthers?: () => Promise<number>;
 }
 
 async function openNode({
@@ -37,6 +39,7 @@ async function openNode({
   source = fileIn(directory),
   isSharedStore = false,
   onPause = () => {},
+  renewOthers = async () => 0,
 }: Options) {
   const system = createSystemRuntime();
   // Nobody waits for other nodes here.
@@ -47,7 +50,7 @@ async function openNode({
   if (seals) await establishKeys({ random: runtime.random, kv, ring, source });
   const parts = composeNode({ runtime, kv, ...(seals ? { seal: ring } : {}) });
   await parts.replicator.prepare();
-  const others = { renewOthers: async () => 0, isSharedStore, ring, source };
+  const others = { renewOthers, isSharedStore, ring, source };
   const rotation = new Rotation({ ...parts, ...others });
   return {
     ...parts,
@@ -166,6 +169,21 @@ test("a new key seals everything, and the old one leaves the key file", () =>
     expect(readFileSync(join(directory, "data.key"), "utf8").match(/^[^#\n]+$/gm)).toHaveLength(1);
     expect(await shown(node)).toEqual(before);
     expect((await stored(node)).named).toEqual([record.sealingId]);
+  }));
+
+test("values outside documents and jobs count as renewed", () =>
+  withDirectory(async (directory) => {
+    const left = [7, 2];
+    const renewOthers = async () => left.shift() ?? 0;
+    const node = await openNode({ storage: new MemoryStorage(), directory, renewOthers });
+    await fill(node);
+    await node.rotate();
+    // The second pass found 2, so a third had to find nothing.
+    expect((await node.rotation.status()).rotation).toMatchObject({
+      state: "done",
+      renewedCount: 2 * (DOCUMENT_COUNT + 3) + 3 + 7 + 2,
+    });
+    expect(left).toEqual([]);
   }));
 
 test("a rotation that was interrupted goes on with its key", () =>

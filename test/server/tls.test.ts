@@ -254,6 +254,26 @@ describe("clients", () => {
     expect((await get(tlsUrl)).text).toContain("Welcome");
   });
 
+  test.each([
+    ["0", false],
+    ["1", true],
+    [undefined, true],
+  ])(
+    "with ssl_certificate_max_depth = %s and one intermediate certificate come in: %s",
+    async (depth, comesIn) => {
+      const { tlsUrl } = await open({
+        verify_ssl_certificates: "true",
+        cacert_file: fixture("chain-ca.pem"),
+        ...(depth === undefined ? {} : { ssl_certificate_max_depth: depth }),
+      });
+      const chained = { cert: pem("chain-client.pem"), key: pem("chain-client-key.pem") };
+      const answer = get(tlsUrl, chained);
+      if (comesIn) expect((await answer).text).toContain("Welcome");
+      else await expect(answer).rejects.toThrow();
+      expect((await get(tlsUrl)).text).toContain("Welcome");
+    },
+  );
+
   test("need one if the configuration says so", async () => {
     const { tlsUrl } = await open({ ...verified, fail_if_no_peer_cert: "true" });
     expect((await get(tlsUrl, known)).text).toContain("Welcome");

@@ -126,6 +126,17 @@ describe("a cookie that somebody else has made", () => {
   });
 });
 
+test.each([
+  "AuthSession=",
+  'AuthSession=""',
+  "a=b; AuthSession=; c=d",
+  "a=b",
+  "NoAuthSession=x",
+  "",
+])("the cookies %j hold no session, and are not refused", (header) => {
+  expect(open().cookies.read(header)).toBeUndefined();
+});
+
 test("a session ends after its time, with its user's salt, and with the secret", () => {
   const { issue, opens, wait } = open();
   const value = issue(JAN);

@@ -1,0 +1,31 @@
+/** `npm run demo` as it stands in the README: it copies two databases, compares them, and leaves nothing. */
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { patience } from "../support/patience.ts";
+
+const DEMO = fileURLToPath(new URL("../../dist/cli/demo.js", import.meta.url));
+
+test("the demo copies its sample data, finds the copies the same, and removes what it made", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
+  try {
+    const env = { ...process.env, TMPDIR: folder };
+    const running = new Promise<{ code: number | null; output: string }>((resolve) => {
+      const child = execFile(process.execPath, [DEMO], { env }, (_, output, errors) =>
+        resolve({ code: child.exitCode, output: output + errors }),
+      );
+      child.stdout?.on("data", () => patience.heard());
+    });
+    const { code, output } = await patience.until("the demo to end", running);
+    expect([code, code === 0 ? "" : output]).toEqual([0, ""]);
+    for (const database of ["films", "countries"]) {
+      expect(output).toMatch(new RegExp(`${database}: .*the same on both sides`));
+    }
+    expect(readdirSync(folder)).toEqual([]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
