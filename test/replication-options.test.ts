@@ -1,5 +1,4 @@
-/** The options of a replication are what their table says: on the page, in documents and bodies, and in the configuration. */
-import { readFileSync } from "node:fs";
+/** The options of a replication are what their table says: in documents and bodies, and in the configuration. */
 import { expect, test } from "vitest";
 import {
   FAR_BOUNDS,
@@ -15,7 +14,6 @@ import {
   REPLICATOR_SETTINGS,
   replicatorConfig,
 } from "../src/server/settings/replicator-settings.ts";
-import { withOptionsSection } from "../tools/replication-options.ts";
 
 const BODY = { source: "a", target: "b" };
 const SETTINGS = Object.entries(REPLICATION_OPTIONS) as [
@@ -47,11 +45,6 @@ function refusal(name: string, value: unknown): string | undefined {
     return (error as ReplicationInvalidError).reason;
   }
 }
-
-test("docs/configuration.md lists the options as the code has them (write it anew with -u)", async () => {
-  const page = readFileSync(new URL("../docs/configuration.md", import.meta.url), "utf8");
-  await expect(withOptionsSection(page)).toMatchFileSnapshot("../docs/configuration.md");
-});
 
 test.each(SETTINGS)(
   "%s is what a document says, else the configuration, else the default",

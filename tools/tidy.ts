@@ -34,6 +34,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   host: ["base", "kv", "jobs", "databases", "protocol", "http-client", "api"],
   server: [
     "base",
+    "contract",
     "kv",
     "jobs",
     "databases",

@@ -66,7 +66,7 @@ export type { SchedulerParts } from "./replication/scheduler.ts";
 export { schedulerRoutes } from "./replication/scheduler.ts";
 export type { WorkersParts } from "./replication/workers.ts";
 export { workersRoutes } from "./replication/workers.ts";
-export type { NodeConfiguration, ShownSetting } from "./server/node-configuration.ts";
+export type { NodeConfiguration } from "./server/node-configuration.ts";
 export { nodeConfigurationRoutes } from "./server/node-configuration.ts";
 export type {
   Distribution,

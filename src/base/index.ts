@@ -62,6 +62,7 @@ export {
   sortMembers,
 } from "./json-value.ts";
 export { append, largest, replaceAll, smallest } from "./lists.ts";
+export { forbidCopies, valuesNow } from "./live-values.ts";
 export { Notifier } from "./notifier.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";
 export type { Page } from "./page.ts";

@@ -126,6 +126,10 @@ export const SettingRow = exactly({
   value: nullable(text),
   default: nullable(text),
   known: described(flag, "whether the node uses the setting"),
+  meaning: nullable(text),
+  values: nullable(text, { description: "accepted values in words" }),
+  unit: nullable(text),
+  live: described(flag, "whether a change takes effect without a restart"),
 });
 export type SettingRow = Shape<typeof SettingRow>;
 

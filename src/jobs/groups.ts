@@ -71,7 +71,12 @@ export class Groups {
     }
     tx.set(
       this.#keys.fairShare(type),
-      encodeFairShare({ ...fairShare, generation: generation + 1 }),
+      encodeFairShare({
+        usageCoefficient,
+        intervalSec,
+        instalmentSec,
+        generation: generation + 1,
+      }),
     );
   }
 

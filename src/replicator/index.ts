@@ -119,7 +119,7 @@ export { ReplicationChecks } from "./replication-checks.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";
-export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
+export { REPLICATOR_CONFIG_DEFAULT, TLS_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
 export { adminOnlyRefusal } from "./request/admin-only.ts";
 export {

@@ -2,7 +2,7 @@
  * What a replication document would meet, before it is written: whether it would be taken, whether its endpoints can be opened with the
  * rights of its job, and whether another job does the same. Nothing is written, here or there.
  */
-import { finishWithin, type Runtime } from "../base/index.ts";
+import { finishWithin, type Runtime, valuesNow } from "../base/index.ts";
 import {
   type Authority,
   authorityOf,
@@ -270,7 +270,7 @@ export class ReplicationChecks {
   /** As a run does, but each request is asked once. */
   #open(address: EndpointAddress, owner: Authority): Endpoint {
     const { endpoints, config } = this.#parts;
-    return endpoints.open(address, { ...config.options, retriesPerRequest: 0 }, owner);
+    return endpoints.open(address, { ...valuesNow(config.options), retriesPerRequest: 0 }, owner);
   }
 
   /** Another job that copies the same. Undefined also where the source does not say what its filter is. */

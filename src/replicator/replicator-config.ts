@@ -97,6 +97,8 @@ export interface ReplicatorConfig {
   readonly options: ReplicationOptions;
 }
 
+export const TLS_DEFAULT = { verify: true, depthMax: 3 } as const satisfies TlsSettings;
+
 export const CLIENT_SETTINGS_DEFAULT: ClientSettings = {
   requestTimeoutMs: Number.POSITIVE_INFINITY,
   usesSessions: true,
@@ -131,7 +133,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   shares: new Map(),
   stallTimeoutSec: 120,
   connectionCloseMs: 90_000,
-  tls: { verify: true, depthMax: 3 },
+  tls: TLS_DEFAULT,
   historyLengthMax: 20,
   statisticsIntervalSec: 1,
   lagIntervalSec: 60,

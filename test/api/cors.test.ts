@@ -1,8 +1,13 @@
 /** What browsers are told about scripts of other origins. */
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/server/settings/configuration.ts";
-import { CORS_SETTINGS, corsSettings } from "../../src/server/settings/cors-settings.ts";
+import {
+  CORS_ENABLED,
+  CORS_SETTINGS,
+  corsSettings,
+} from "../../src/server/settings/cors-settings.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
+import type { Setting } from "../../src/server/settings/settings.ts";
 import { openApi } from "./api.fixture.ts";
 
 const ORIGIN = "https://app.example.com";
@@ -11,7 +16,7 @@ async function open(ini: string) {
   const configuration = new Configuration({
     given: [parseIni(ini)],
     localFile: undefined,
-    settings: CORS_SETTINGS,
+    settings: [CORS_ENABLED, ...Object.values<Setting<unknown>>(CORS_SETTINGS)],
   });
   const { ask } = await openApi({ parts: { cors: corsSettings(configuration) } });
   const headersOf = async (request: string, headers: Record<string, string> = {}) => {

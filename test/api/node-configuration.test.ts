@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { nodeConfigurationRoutes, type User } from "../../src/api/index.ts";
 import { matchesHash, parseAdminHash } from "../../src/server/passwords.ts";
 import { SETTINGS } from "../../src/server/settings/config.ts";
-import { Configuration } from "../../src/server/settings/configuration.ts";
+import { Configuration, settingDefault } from "../../src/server/settings/configuration.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
 import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
 import { REPLICATOR_SETTINGS } from "../../src/server/settings/replicator-settings.ts";
@@ -234,8 +234,9 @@ describe("the node's configuration", () => {
   test("every default that is shown can be set, and is the same then", () => {
     const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
     const configuration = fresh();
-    for (const { section, key, text } of fresh().defaults()) {
-      if (text !== undefined) configuration.set(section, key, text);
+    for (const setting of SETTINGS) {
+      const text = settingDefault(setting);
+      if (text !== undefined) configuration.set(setting.section, setting.key, text);
     }
     for (const { section, key, read } of SETTINGS) {
       const text = configuration.get(section, key);
@@ -254,7 +255,12 @@ describe("the node's configuration", () => {
       value: "7",
       default: "500",
       known: true,
+      meaning: "jobs that a node runs at once (sizing); parked jobs are not among them",
+      values: "0 or more",
+      unit: "jobs",
+      live: true,
     });
+    expect(found("replicator", "worker_lease_sec")).toMatchObject({ live: false });
     expect(found("replicator", "interval_sec")).toMatchObject({ value: null, default: "15" });
     expect(found("replicator", "request_timeout")).toMatchObject({ default: "infinity" });
     expect(found("chttpd", "port")).toMatchObject({ value: "5984", default: null, known: false });

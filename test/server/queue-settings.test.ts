@@ -1,5 +1,6 @@
 /** What the configuration says of shares and of the activity timeout, and how a change of it reaches the queue. */
 import { expect, test } from "vitest";
+import { valuesNow } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
@@ -38,7 +39,7 @@ alice = 5000
 carol = many
 `),
   );
-  expect(fairShare).toEqual({ usageCoefficient: 0.7, intervalSec: 60, instalmentSec: 15 });
+  expect(valuesNow(fairShare)).toEqual({ usageCoefficient: 0.7, intervalSec: 60, instalmentSec: 15 });
   const expected = { "team/_replicator": 200, bob: 1, alice: 1000, carol: 100 };
   expect(Object.fromEntries(shares)).toEqual(expected);
 });

@@ -24,24 +24,6 @@ function rows(heading: string): string[][] {
 const names = (cell = ""): string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
 
-test("each default that is a number is the one on the page", () => {
-  const said: Record<string, number> = {};
-  for (const [, keys, value = ""] of rows("`[replicator]`")) {
-    if (/^[\d.]+$/.test(value)) said[names(keys)[0] ?? ""] = Number(value);
-  }
-  expect(Object.keys(said).length).toBeGreaterThan(20);
-  const read = Object.keys(said).map((key) => {
-    const setting = REPLICATOR_SETTINGS.find((one) => one.key === key);
-    return [key, setting?.read(undefined)];
-  });
-  expect(Object.fromEntries(read)).toEqual(said);
-});
-
-test("each setting is on the page", () => {
-  const missing = REPLICATOR_SETTINGS.filter(({ key }) => !page.includes(`\`${key}\``));
-  expect(missing).toEqual([]);
-});
-
 test("nobody reads a setting of which the page says that it does nothing", () => {
   const idle = rows("## CouchDB's settings that have no effect")
     .filter(([, section]) => section === "`[replicator]`")

@@ -7,9 +7,7 @@ import {
   announceIneffectiveSettings,
   ineffectiveness,
 } from "../../src/server/settings/settings-advice.ts";
-import { withIneffectiveSettings } from "../../tools/ineffective-settings.ts";
 
-const PAGE = new URL("../../docs/configuration.md", import.meta.url);
 /** `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, those in its comments, too. */
 const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
 
@@ -93,17 +91,4 @@ test.each([
   expect(() => opened(`[${section}]\n${key} = ${value}`)).toThrow(
     `[${section}] ${key} = ${value}: expected ${expected}`,
   );
-});
-
-test("docs/configuration.md lists the settings without effect as the code has them (write it anew with -u)", async () => {
-  const page = readFileSync(PAGE, "utf8");
-  await expect(withIneffectiveSettings(page)).toMatchFileSnapshot("../../docs/configuration.md");
-});
-
-test("docs/configuration.md names every setting that has an effect", () => {
-  const page = readFileSync(PAGE, "utf8");
-  const missing = SETTINGS.filter(({ section, key }) => {
-    return !page.includes(`\`${key}\``) && !page.includes(`\`[${section}] ${key}\``);
-  });
-  expect(missing.map(({ section, key }) => `[${section}] ${key}`)).toEqual([]);
 });

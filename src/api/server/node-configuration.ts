@@ -1,7 +1,7 @@
 /** `/_node/{name}/_config`: the configuration of the node, read and changed while it runs (`chttpd_node`). */
 
 import { jsonKind } from "../../base/index.ts";
-import type { NodeSettings } from "../../contract/index.ts";
+import type { NodeSettings, SettingRow } from "../../contract/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -11,24 +11,13 @@ import { json } from "../http/responses.ts";
 import { CONFIGURATION, OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-export interface ShownSetting {
-  readonly section: string;
-  readonly key: string;
-  /** Undefined: nobody has set it. */
-  readonly value: string | undefined;
-  /** Undefined: it has none. */
-  readonly fallback: string | undefined;
-  /** Whether this version has a use for it. */
-  readonly isKnown: boolean;
-}
-
 /** Of one value in a request. A list of ten thousand origins is shorter. */
 const VALUE_BYTES_MAX = 1_048_576;
 
 /** What the node is configured to do; no text of it is a secret. */
 export interface NodeConfiguration {
   /** All that the node knows, and all that is set; by section and key. */
-  settings(): readonly ShownSetting[];
+  settings(): readonly SettingRow[];
   /** What is set, and the defaults of what is not. */
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Empty for one that is not there. */
@@ -114,11 +103,7 @@ export function nodeConfigurationRoutes(
 }
 
 function showSettings(configuration: NodeConfiguration, node: string): ApiResponse {
-  const settings = configuration
-    .settings()
-    .map(({ section, key, value = null, fallback = null, isKnown }) => {
-      return { section, key, value, default: fallback, known: isKnown };
-    });
+  const settings = configuration.settings();
   return json(200, { node, total_rows: settings.length, settings } satisfies NodeSettings);
 }
 

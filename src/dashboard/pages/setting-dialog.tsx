@@ -21,7 +21,7 @@ export function SettingDialog({
 }) {
   const { announce } = useSurroundings();
   const id = useId();
-  const { section, key, value: before, default: fallback } = setting;
+  const { section, key, value: before, default: fallback, meaning, values, unit, live } = setting;
   const isSecret = before === HIDDEN_VALUE;
   const [value, setValue] = useState(isSecret ? "" : (before ?? fallback ?? ""));
   const [isAsking, setIsAsking] = useState(false);
@@ -69,9 +69,16 @@ export function SettingDialog({
         }}
       >
         <p>
-          Of the node <Foreign text={node} />, kept in its local.ini. It is in effect at once,
-          unless it is read only when a node starts.
+          Of the node <Foreign text={node} />, kept in its local.ini.{" "}
+          {live ? "A change takes effect immediately." : "Read when a node starts."}
         </p>
+        {meaning !== null && <p>{meaning}</p>}
+        {values !== null && (
+          <p>
+            Values: {values}
+            {unit !== null && ` (${unit})`}
+          </p>
+        )}
         <p>Default: {fallback === null ? "none" : <Foreign text={fallback || "empty"} />}</p>
         <div class="field">
           <label for={id}>Value</label>

@@ -1,60 +1,47 @@
 /** `[alerts]`: where alerts about jobs are sent, and which; read live. */
 import { ALERT_KINDS, type AlertKind } from "../../replicator/index.ts";
-import {
-  integerSetting,
-  listSetting,
-  liveSettings,
-  type Setting,
-  type SettingsOf,
-  type SettingTexts,
-  textSetting,
-  unusable,
-} from "./settings.ts";
+import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-export interface AlertSettings {
-  /** `http` or `https`; undefined: nothing is sent. */
-  readonly url: string | undefined;
-  /** Signs what is sent; undefined: it is not signed. */
-  readonly secret: string | undefined;
-  readonly kinds: readonly AlertKind[];
-  /** A job that is behind for so long is told of. */
-  readonly lagSec: number;
-  /** For how long the receiver may be silent. */
-  readonly timeoutSec: number;
-}
-
-const SECTION = "alerts";
+const { integer, parsed, someOf, text } = sectionOf("alerts");
 const KINDS_DEFAULT: readonly AlertKind[] = ["failing", "stalled", "left_behind", "lag"];
 
-const SETTINGS: SettingsOf<AlertSettings> = {
-  url: { section: SECTION, key: "url", read: readUrl },
-  secret: textSetting(SECTION, "secret", undefined),
-  kinds: { section: SECTION, key: "events", read: readKinds },
-  lagSec: integerSetting(SECTION, "lag_sec", 300),
-  timeoutSec: integerSetting(SECTION, "timeout_sec", 10, { max: 300 }),
+export const ALERT_SETTINGS = {
+  url: parsed<string | undefined>("url", {
+    default: undefined,
+    defaultWords: "none",
+    meaning:
+      "an `http` or `https` URL, without user and password; without it nothing is sent. Often its path is the credential, so it is shown as `****`, and sealed in `local.ini`. The [rules for connections](#where-replications-may-connect-to) count for it",
+    parse: parseUrl,
+  }),
+  secret: text("secret", undefined, {
+    defaultWords: "none",
+    meaning: "signs each message; shown as `****`, and sealed in `local.ini`",
+  }),
+  kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
+    meaning: "events that alerts are sent of",
+  }),
+  lagSec: integer("lag_sec", 300, {
+    unit: "s",
+    meaning: "a job that is behind for so long has a lag",
+  }),
+  timeoutSec: integer("timeout_sec", 10, {
+    max: 300,
+    unit: "s",
+    meaning: "how long the receiver may take to answer",
+  }),
 };
-
-export const ALERT_SETTINGS: readonly Setting<unknown>[] =
-  Object.values<Setting<unknown>>(SETTINGS);
+export type AlertSettings = Values<typeof ALERT_SETTINGS>;
 
 export function alertSettings(texts: SettingTexts): AlertSettings {
-  return liveSettings(texts, SETTINGS);
+  return liveSettings(texts, ALERT_SETTINGS);
 }
 
 /** A password would be no secret in a URL that is shown. */
-function readUrl(text: string | undefined): string | undefined {
-  if (text === undefined || text === "") return undefined;
+function parseUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
-  if (isHttp && url.username === "" && url.password === "" && url.hash === "") return url.href;
-  const expected = "an http or https URL without user, password and fragment";
-  throw unusable({ section: SECTION, key: "url" }, "…", expected);
-}
-
-function readKinds(text: string | undefined): readonly AlertKind[] {
-  const names = listSetting(SECTION, "events", KINDS_DEFAULT).read(text || undefined);
-  const kinds = ALERT_KINDS.filter((kind) => names.includes(kind));
-  if (kinds.length === new Set(names).size) return kinds;
-  const expected = `a list of ${ALERT_KINDS.join(", ")}`;
-  throw unusable({ section: SECTION, key: "events" }, text ?? "", expected);
+  if (isHttp && url.username === "" && url.password === "" && url.hash === "") {
+    return { value: url.href };
+  }
+  return { expected: "an http or https URL without user, password and fragment", at: "…" };
 }

@@ -1,106 +1,20 @@
-/** Settings of authentication: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
+/** Settings of authentication and of the API, with CouchDB's names, read live. */
 import { BlockList } from "node:net";
 import { type ApiSettings, UUID_ALGORITHMS, UUID_FORMATS } from "../../api/index.ts";
 import {
-  booleanSetting,
-  choiceSetting,
-  integerSetting,
-  listSetting,
+  listed,
   liveSettings,
-  movedSettings,
-  type Setting,
+  type Parsed,
+  type SettingsOf,
   type SettingTexts,
-  textSetting,
-  unusable,
+  sectionOf,
+  type Values,
 } from "./settings.ts";
 import { parseProxies } from "./trusted-proxies.ts";
 
-export interface AuthenticationSettings {
-  /** `cookie`, `default`, `proxy`, `jwt`, in the order in which they are asked. */
-  readonly handlers: readonly string[];
-  readonly requireValidUser: boolean;
-  readonly requireValidUserExceptForUp: boolean;
-  readonly timeoutSec: number;
-  readonly allowsPersistentCookies: boolean;
-  readonly cookieDomain: string | undefined;
-  readonly sameSite: "None" | "Lax" | "Strict" | undefined;
-  /** Names of the headers by which a proxy in front says that a request came to it over TLS: `on`, and `https`. */
-  readonly forwardedTlsHeader: string;
-  readonly forwardedProtocolHeader: string;
-  readonly secret: string | undefined;
-  /** The first one signs; all are accepted. */
-  readonly hashAlgorithms: readonly string[];
-  readonly proxyUsesSecret: boolean;
-  readonly proxyUserHeader: string;
-  readonly proxyRolesHeader: string;
-  readonly proxyTokenHeader: string;
-  /** `exp, nbf, {iss, "name"}` */
-  readonly requiredClaims: string;
-  /** `public_fields`: what everybody who comes into `_users` may read of its documents. */
-  readonly publicMembers: readonly string[];
-  readonly rolesClaimName: string;
-  readonly rolesClaimPath: string | undefined;
-  /** Addresses of proxies that say in `X-Forwarded-For` for whom they ask. */
-  readonly trustedProxies: BlockList;
-}
-
-/** CouchDB's sections of these settings, and those that they were in before. */
-const SECTIONS = {
-  now: { server: "chttpd", auth: "chttpd_auth" },
-  formerly: { server: "httpd", auth: "couch_httpd_auth" },
-} as const;
-
-interface SectionNames {
-  readonly server: string;
-  readonly auth: string;
-}
-
-const TRUSTED_PROXIES = {
-  section: "tandem",
-  key: "trusted_proxies",
-  read: (text: string | undefined): BlockList => {
-    const { section, key } = TRUSTED_PROXIES;
-    const proxies = parseProxies(listSetting(section, key, []).read(text));
-    if (proxies instanceof BlockList) return proxies;
-    throw unusable(TRUSTED_PROXIES, proxies.wrong, "addresses and ranges such as 10.0.0.0/8");
-  },
-};
-
-const SETTINGS = movedSettings<SectionNames, AuthenticationSettings>(
-  ({ server, auth }) => ({
-    trustedProxies: TRUSTED_PROXIES,
-    handlers: {
-      section: "chttpd",
-      key: "authentication_handlers",
-      read: readHandlers,
-      defaultText:
-        "{chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}",
-    },
-    requireValidUser: booleanSetting("chttpd", "require_valid_user", false),
-    requireValidUserExceptForUp: booleanSetting(
-      "chttpd",
-      "require_valid_user_except_for_up",
-      false,
-    ),
-    timeoutSec: integerSetting(auth, "timeout", 600),
-    allowsPersistentCookies: booleanSetting(auth, "allow_persistent_cookies", true),
-    cookieDomain: textSetting(auth, "cookie_domain", undefined),
-    sameSite: sameSite(auth),
-    forwardedTlsHeader: textSetting(server, "x_forwarded_ssl", "X-Forwarded-Ssl"),
-    forwardedProtocolHeader: textSetting(server, "x_forwarded_proto", "X-Forwarded-Proto"),
-    secret: textSetting(auth, "secret", undefined),
-    hashAlgorithms: hashAlgorithms(listSetting(auth, "hash_algorithms", ["sha256", "sha"])),
-    proxyUsesSecret: booleanSetting(auth, "proxy_use_secret", false),
-    proxyUserHeader: textSetting(auth, "x_auth_username", "X-Auth-CouchDB-UserName"),
-    proxyRolesHeader: textSetting(auth, "x_auth_roles", "X-Auth-CouchDB-Roles"),
-    proxyTokenHeader: textSetting(auth, "x_auth_token", "X-Auth-CouchDB-Token"),
-    requiredClaims: textSetting("jwt_auth", "required_claims", "exp"),
-    publicMembers: listSetting(auth, "public_fields", []),
-    rolesClaimName: textSetting("jwt_auth", "roles_claim_name", "_couchdb.roles"),
-    rolesClaimPath: textSetting("jwt_auth", "roles_claim_path", undefined),
-  }),
-  SECTIONS,
-);
+const HANDLERS = ["cookie", "default", "proxy", "jwt"];
+const SAME_SITE = ["None", "Lax", "Strict"] as const;
+const HASHES = ["sha", "sha224", "sha256", "sha384", "sha512"] as const;
 
 /** More at once would hold up other requests. */
 const UUID_COUNT_MAX = 100_000;
@@ -112,50 +26,194 @@ const COMPRESSIBLE_TYPES = [
   "application/xml",
 ];
 
-const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
-  ({ server, auth }) => ({
-    adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
-    plusIsSpace: booleanSetting("chttpd", "decode_plus_to_space", true),
-    forwardedHostHeader: textSetting(server, "x_forwarded_host", "X-Forwarded-Host"),
-    challenge: textSetting("chttpd", "WWW-Authenticate", undefined),
-    requireValidUser: SETTINGS.requireValidUser,
-    uuidAlgorithm: choiceSetting("uuids", "algorithm", "sequential", UUID_ALGORITHMS),
-    uuidFormat: choiceSetting("uuids", "format", "base_16", UUID_FORMATS),
-    uuidSuffix: textSetting("uuids", "utc_id_suffix", ""),
-    uuidCountMax: integerSetting("uuids", "max_count", 1_000, { max: UUID_COUNT_MAX }),
-    usersListed: booleanSetting(auth, "users_db_public", false),
-    usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
-    changesTimeoutMs: integerSetting(server, "changes_timeout", 60_000),
-    documentBytesMax: integerSetting("couchdb", "max_document_size", 8 * 1024 * 1024),
-    requestBytesMax: integerSetting(server, "max_http_request_size", 4_294_967_296),
-    compressesResponses: booleanSetting("tandem", "compress_responses", true),
-    compressibleTypes: listSetting("attachments", "compressible_types", COMPRESSIBLE_TYPES),
-    compressionLevel: integerSetting("attachments", "compression_level", 8, { min: 0, max: 9 }),
-    infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
-    requestsMax: integerSetting("tandem", "max_requests", 500),
-    bodyMemoryBytesMax: integerSetting("tandem", "max_body_memory", 268_435_456, {
-      min: 67_108_864,
-    }),
-    waitingRequestsMax: integerSetting("tandem", "max_waiting_requests", 1_500, { min: 0 }),
-    maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", [
-      "false",
-      "true",
-      "nolb",
-    ]),
-  }),
-  SECTIONS,
-);
+const tandem = sectionOf("tandem");
+const couchdb = sectionOf("couchdb");
+const chttpd = sectionOf("chttpd");
+/** Settings of `[chttpd]` that were in `[httpd]` before. */
+const server = sectionOf("chttpd", { former: "httpd" });
+const auth = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });
+const jwt = sectionOf("jwt_auth");
+const uuids = sectionOf("uuids");
+const attachments = sectionOf("attachments");
 
-/** One that both read is listed once. */
-export const AUTHENTICATION_SETTINGS: readonly Setting<unknown>[] = [
-  ...new Set([
-    ...Object.values<Setting<unknown>>(SETTINGS),
-    ...Object.values<Setting<unknown>>(API_SETTINGS),
-  ]),
-];
+const REQUIRE_VALID_USER = chttpd.flag("require_valid_user", false, {
+  meaning: "whether requests without a user are refused",
+});
+
+export const AUTHENTICATION_SETTINGS = {
+  trustedProxies: tandem.parsed<BlockList>("trusted_proxies", {
+    default: new BlockList(),
+    defaultWords: "none",
+    meaning:
+      "addresses and ranges of the proxies whose `X-Forwarded-For` counts, with commas between them",
+    parse(text) {
+      const proxies = parseProxies(listed(text));
+      if (proxies instanceof BlockList) return { value: proxies };
+      return { expected: "addresses and ranges such as 10.0.0.0/8", at: proxies.wrong };
+    },
+  }),
+  handlers: chttpd.parsed<readonly string[]>("authentication_handlers", {
+    default: ["cookie", "default"],
+    defaultText:
+      "{chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}",
+    meaning:
+      "handlers of `cookie`, `default`, `proxy` and `jwt`, in the order in which they are asked",
+    parse: parseHandlers,
+  }),
+  requireValidUser: REQUIRE_VALID_USER,
+  requireValidUserExceptForUp: chttpd.flag("require_valid_user_except_for_up", false, {
+    meaning: "the same, but for `/_up`",
+  }),
+  timeoutSec: auth.integer("timeout", 600, {
+    unit: "s",
+    meaning: "how long a session lasts without a request",
+  }),
+  allowsPersistentCookies: auth.flag("allow_persistent_cookies", true, {
+    meaning: "whether the session's cookie outlives the browser",
+  }),
+  cookieDomain: auth.text("cookie_domain", undefined, {
+    meaning: "attribute of the session's cookie",
+  }),
+  sameSite: auth.parsed<(typeof SAME_SITE)[number] | undefined>("same_site", {
+    default: undefined,
+    defaultWords: "none is sent",
+    values: "`none`, `lax`, `strict`",
+    meaning: "attribute of the session's cookie. Browsers take `none` over TLS only",
+    parse(text) {
+      const value = SAME_SITE.find((name) => name.toLowerCase() === text.toLowerCase());
+      return value === undefined ? { expected: "none, lax or strict" } : { value };
+    },
+  }),
+  forwardedTlsHeader: server.text("x_forwarded_ssl", "X-Forwarded-Ssl", {
+    meaning: "header by which a proxy in front says `on` for a request that came to it over TLS",
+  }),
+  forwardedProtocolHeader: server.text("x_forwarded_proto", "X-Forwarded-Proto", {
+    meaning: "header by which a proxy in front says `https` for such a request",
+  }),
+  secret: auth.text("secret", undefined, {
+    defaultWords: "drawn once",
+    meaning: "the key that signs sessions",
+  }),
+  hashAlgorithms: auth.someOf("hash_algorithms", ["sha256", "sha"], HASHES, {
+    meaning: "the first one signs sessions, all are accepted",
+  }),
+  proxyUsesSecret: auth.flag("proxy_use_secret", false, {
+    meaning: "whether the proxy handler wants a token",
+  }),
+  proxyUserHeader: auth.text("x_auth_username", "X-Auth-CouchDB-UserName", {
+    meaning: "header of the proxy handler: the user",
+  }),
+  proxyRolesHeader: auth.text("x_auth_roles", "X-Auth-CouchDB-Roles", {
+    meaning: "header of the proxy handler: the roles",
+  }),
+  proxyTokenHeader: auth.text("x_auth_token", "X-Auth-CouchDB-Token", {
+    meaning: "header of the proxy handler: the token",
+  }),
+  requiredClaims: jwt.text("required_claims", "exp", {
+    meaning: 'claims that a token needs: `exp, nbf, {iss, "name"}`',
+  }),
+  publicMembers: auth.list("public_fields", [], {
+    defaultWords: "none",
+    meaning:
+      "members that all members of `_users` may read of all its documents, separated by commas",
+  }),
+  rolesClaimName: jwt.text("roles_claim_name", "_couchdb.roles", {
+    meaning: "claim with the roles",
+  }),
+  rolesClaimPath: jwt.text("roles_claim_path", undefined, {
+    meaning: "path to the roles in nested claims",
+  }),
+};
+export type AuthenticationSettings = Values<typeof AUTHENTICATION_SETTINGS>;
+
+export const API_SETTINGS: SettingsOf<ApiSettings> = {
+  adminOnlyAllDatabases: chttpd.flag("admin_only_all_dbs", true, {
+    meaning: "whether only administrators list the databases",
+  }),
+  plusIsSpace: chttpd.flag("decode_plus_to_space", true, {
+    meaning: "whether `+` in a path stands for a space",
+  }),
+  forwardedHostHeader: server.text("x_forwarded_host", "X-Forwarded-Host", {
+    meaning: "header by which a proxy in front says for which host it was asked",
+  }),
+  challenge: chttpd.text("WWW-Authenticate", undefined, {
+    defaultWords: "none",
+    meaning: "what a 401 says under this name",
+  }),
+  requireValidUser: REQUIRE_VALID_USER,
+  uuidAlgorithm: uuids.choice("algorithm", "sequential", UUID_ALGORITHMS, {
+    meaning:
+      "`sequential`: 26 random hex digits and 6 that grow; `random`: 32 random digits; `utc_random` and `utc_id`: 14 digits of the microseconds since 1970, and 18 random ones or the suffix; `uuid_v7` and `uuid_v4`: RFC 9562",
+  }),
+  uuidFormat: uuids.choice("format", "base_16", UUID_FORMATS, {
+    meaning: "of `uuid_v7` and `uuid_v4`",
+  }),
+  uuidSuffix: uuids.text("utc_id_suffix", "", {
+    meaning: "the end of each id of `utc_id`: another on each node",
+  }),
+  uuidCountMax: uuids.integer("max_count", 1_000, {
+    max: UUID_COUNT_MAX,
+    meaning: "most ids that `_uuids` answers",
+  }),
+  usersListed: auth.flag("users_db_public", false, {
+    meaning: "whether they may list the documents by `_all_docs`",
+  }),
+  usersSecurityEditable: couchdb.flag("users_db_security_editable", false, {
+    meaning: "whether the security object of `_users` can be changed",
+  }),
+  changesTimeoutMs: server.integer("changes_timeout", 60_000, {
+    unit: "ms",
+    meaning: "how long a feed waits for a change",
+  }),
+  documentBytesMax: couchdb.integer("max_document_size", 8 * 1024 * 1024, {
+    unit: "bytes",
+    meaning:
+      "size of a document that is written over HTTP, without its attachments; never more than the store takes",
+  }),
+  requestBytesMax: server.integer("max_http_request_size", 4_294_967_296, {
+    unit: "bytes",
+    meaning: "size of a request's body",
+  }),
+  compressesResponses: tandem.flag("compress_responses", true, {
+    meaning: "whether JSON answers are compressed for clients that accept gzip",
+  }),
+  compressibleTypes: attachments.list("compressible_types", COMPRESSIBLE_TYPES, {
+    meaning: "types of attachments that are stored compressed when a user uploads them",
+  }),
+  compressionLevel: attachments.integer("compression_level", 8, {
+    min: 0,
+    max: 9,
+    meaning:
+      "from 1 (fast) to 9 (small); 0: none is compressed. Names of revisions depend on it, so all nodes should have the same value",
+  }),
+  infoCountMax: chttpd.integer("max_db_number_for_dbs_info_req", 100, {
+    unit: "databases",
+    meaning: "most databases that a request to `_dbs_info` names",
+  }),
+  requestsMax: tandem.integer("max_requests", 500, {
+    unit: "requests",
+    meaning: "requests that a node works on at once",
+  }),
+  bodyMemoryBytesMax: tandem.integer("max_body_memory", 268_435_456, {
+    min: 67_108_864,
+    unit: "bytes",
+    meaning:
+      "memory of request bodies, after unpacking, that a node holds at once. Further ones wait, and are refused with 503 after ten seconds",
+  }),
+  waitingRequestsMax: tandem.integer("max_waiting_requests", 1_500, {
+    min: 0,
+    unit: "requests",
+    meaning:
+      "requests that wait for that; further ones are refused with 503 and `Retry-After` ([overload](api/README.md)). 0: none waits",
+  }),
+  maintenanceMode: couchdb.choice("maintenance_mode", "false", ["false", "true", "nolb"], {
+    meaning:
+      "with `true` and `nolb` `GET /_up` answers 404, so that a load balancer leaves the node",
+  }),
+};
 
 export function authenticationSettings(texts: SettingTexts): AuthenticationSettings {
-  return liveSettings(texts, SETTINGS);
+  return liveSettings(texts, AUTHENTICATION_SETTINGS);
 }
 
 export function apiSettings(texts: SettingTexts): ApiSettings {
@@ -163,39 +221,11 @@ export function apiSettings(texts: SettingTexts): ApiSettings {
 }
 
 /** `{chttpd_auth, cookie_authentication_handler}, …` */
-function readHandlers(text: string | undefined): readonly string[] {
-  if (text === undefined || text === "") return ["cookie", "default"];
+function parseHandlers(text: string): Parsed<readonly string[]> {
   const names = [...text.matchAll(/\{\s*\w+\s*,\s*(\w+?)_authenti(?:fi)?cation_handler\s*\}/g)];
   const handlers = names.map((match) => match[1] as string);
-  const known = ["cookie", "default", "proxy", "jwt"];
-  if (handlers.length > 0 && handlers.every((name) => known.includes(name))) return handlers;
-  const expected = `{chttpd_auth, NAME_authentication_handler} with ${known.join(", ")}`;
-  throw unusable({ section: "chttpd", key: "authentication_handlers" }, text, expected);
-}
-
-function sameSite(section: string): Setting<AuthenticationSettings["sameSite"]> {
-  const place = { section, key: "same_site" };
-  return {
-    ...place,
-    read(text) {
-      if (text === undefined || text === "") return undefined;
-      const found = (["None", "Lax", "Strict"] as const).find(
-        (value) => value.toLowerCase() === text.toLowerCase(),
-      );
-      if (found !== undefined) return found;
-      throw unusable(place, text, "none, lax or strict");
-    },
-  };
-}
-
-function hashAlgorithms(list: Setting<readonly string[]>): Setting<readonly string[]> {
-  const known = ["sha", "sha224", "sha256", "sha384", "sha512"];
-  return {
-    ...list,
-    read(text) {
-      const names = list.read(text);
-      if (names.length > 0 && names.every((name) => known.includes(name))) return names;
-      throw unusable(list, text ?? "", `some of ${known.join(", ")}`);
-    },
-  };
+  if (handlers.length > 0 && handlers.every((name) => HANDLERS.includes(name))) {
+    return { value: handlers };
+  }
+  return { expected: `{chttpd_auth, NAME_authentication_handler} with ${HANDLERS.join(", ")}` };
 }

@@ -12,9 +12,9 @@ import { KeyRing } from "../secrets/key-ring.ts";
 import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
 import { secretLookup } from "../secrets/secret-lookup.ts";
 import { ALERT_SETTINGS } from "./alert-settings.ts";
-import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
+import { API_SETTINGS, AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
-import { CORS_SETTINGS } from "./cors-settings.ts";
+import { CORS_ENABLED, CORS_SETTINGS } from "./cors-settings.ts";
 import { REFUSED_SETTINGS } from "./couchdb-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
@@ -22,15 +22,8 @@ import type { IniSections } from "./ini.ts";
 import { LOCKOUT_SETTINGS } from "./lockout-settings.ts";
 import { environmentLog, LOG_SETTINGS, type LogSettings, logSettings } from "./log-settings.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
-import { REPLICATOR_SETTINGS } from "./replicator-settings.ts";
-import {
-  ConfigError,
-  choiceSetting,
-  integerSetting,
-  listSetting,
-  type Setting,
-  textSetting,
-} from "./settings.ts";
+import { REPLICATOR_OWN_SETTINGS, REPLICATOR_SETTINGS } from "./replicator-settings.ts";
+import { ConfigError, type Setting, sectionOf } from "./settings.ts";
 import { readServerTls, SERVER_TLS_SETTINGS, type ServerTls } from "./tls-settings.ts";
 import { USER_DATABASE_SETTINGS } from "./user-database-settings.ts";
 
@@ -101,25 +94,58 @@ const PORT_MAX = 65_535;
 /** Each is a Node.js of its own, of a hundred megabytes. */
 const REPLICATION_PROCESSES_MAX = 256;
 
-/** Takes effect at the next start, and only where neither command line nor environment says otherwise. */
-const START_SETTINGS = {
-  port: integerSetting("chttpd", "port", 5984, { min: 0, max: PORT_MAX }),
-  bindAddress: textSetting("chttpd", "bind_address", "127.0.0.1"),
-  store: choiceSetting("tandem", "store", "lmdb", ["lmdb", "memory", "foundationdb"]),
-  nodeName: textSetting("tandem", "node_name", undefined),
-  /** Any text: a CouchDB whose place a server takes may have another one than CouchDB draws. */
-  serverUuid: textSetting("couchdb", "uuid", undefined),
-  /** 0: what all supported clients speak. */
-  apiVersion: integerSetting("foundationdb", "api_version", 0, { min: 0 }),
-  headerVersion: integerSetting("foundationdb", "header_version", 0, { min: 0 }),
-  prefix: textSetting("foundationdb", "prefix", undefined),
-} as const;
+const AT_START = { waitsForStart: true };
+const chttpd = sectionOf("chttpd", AT_START);
+const couchdb = sectionOf("couchdb", AT_START);
+const tandem = sectionOf("tandem", AT_START);
+const foundationDb = sectionOf("foundationdb", AT_START);
+const secretSettings = sectionOf("secrets", AT_START);
 
-/** What administrators of the server may refer to: references, `*` at the end for all that begin so. */
-const SECRET_REFERENCES = listSetting("secrets", "references", [
-  "env:CREDENTIAL_*",
-  "file:/run/secrets/*",
-]);
+/** Read at the start, and only where neither command line nor environment says otherwise. */
+export const START_SETTINGS = {
+  port: chttpd.integer("port", 5984, {
+    min: 0,
+    max: PORT_MAX,
+    meaning: "port to listen on; 0 picks a free one",
+  }),
+  bindAddress: chttpd.text("bind_address", "127.0.0.1", {
+    meaning: "address to listen on; anything but loopback needs an administrator",
+  }),
+  store: tandem.choice("store", "lmdb", ["lmdb", "memory", "foundationdb"], {
+    meaning: "engine of the store; `memory`: nothing is kept",
+  }),
+  nodeName: tandem.text("node_name", undefined, {
+    defaultWords: "`tandem@` and the host name",
+    meaning: "how `_scheduler` names the node",
+  }),
+  serverUuid: couchdb.text("uuid", undefined, {
+    defaultWords: "drawn once",
+    meaning:
+      "one for all nodes, 32 hex digits as CouchDB draws it, or whatever a CouchDB has whose place it takes; part of replication ids",
+  }),
+  /** 0: the version that all supported clients speak. */
+  apiVersion: foundationDb.integer("api_version", 0, {
+    min: 0,
+    meaning: "version of the API that the client library is asked for",
+  }),
+  headerVersion: foundationDb.integer("header_version", 0, {
+    min: 0,
+    meaning: "version that the package is told it was built with",
+  }),
+  prefix: foundationDb.text("prefix", undefined, {
+    meaning: "any text, which precedes every key of the store",
+  }),
+};
+
+/** References that jobs may use, as administrators of the server allow; `*` at the end for all that begin so. */
+const SECRET_REFERENCES = secretSettings.list(
+  "references",
+  ["env:CREDENTIAL_*", "file:/run/secrets/*"],
+  {
+    meaning:
+      "the references that jobs may have instead of credentials, with commas between them, `*` at the end for all that begin so",
+  },
+);
 
 /** Settings that name files of this server's own keys. */
 const KEY_FILES = [
@@ -130,9 +156,16 @@ const KEY_FILES = [
 
 /** Read from the file that is given alone: who may change settings over HTTP must not choose what the node opens. */
 export const FILE_SETTINGS: readonly Setting<unknown>[] = [
-  textSetting("couchdb", "database_dir", undefined),
-  textSetting("secrets", "key_file", undefined),
-  textSetting("tandem", "utils_dir", undefined),
+  couchdb.text("database_dir", undefined, {
+    defaultWords: "./data",
+    meaning: "folder of the embedded store",
+  }),
+  secretSettings.text("key_file", undefined, {
+    meaning: "the key that seals secrets in the store",
+  }),
+  tandem.text("utils_dir", undefined, {
+    meaning: "folder of a program for browsers, served below `/_utils/`",
+  }),
   SECRET_REFERENCES,
 ];
 
@@ -151,22 +184,36 @@ function checkFolder(dataDirectory: string): void {
   throw new ConfigError(`data folder ${dataDirectory}: a file is in its place, or above it`);
 }
 
+const TABLES = [
+  ALERT_SETTINGS,
+  AUTHENTICATION_SETTINGS,
+  API_SETTINGS,
+  { isEnabled: CORS_ENABLED },
+  CORS_SETTINGS,
+  DATABASE_SETTINGS,
+  EGRESS_SETTINGS,
+  LOCKOUT_SETTINGS,
+  PASSWORD_SETTINGS,
+  SERVER_TLS_SETTINGS,
+  USER_DATABASE_SETTINGS,
+];
+
+/** The settings that docs/configuration.md lists by section. */
+export const LISTED_SETTINGS: readonly Setting<unknown>[] = [
+  ...new Set(TABLES.flatMap((table): Setting<unknown>[] => Object.values(table))),
+  ...REPLICATOR_OWN_SETTINGS,
+];
+
 /** All that this program has a use for. */
 export const SETTINGS: readonly Setting<unknown>[] = [
-  ...Object.values<Setting<unknown>>(START_SETTINGS),
-  ...FILE_SETTINGS,
-  ...ALERT_SETTINGS,
-  ...AUTHENTICATION_SETTINGS,
-  ...CORS_SETTINGS,
-  ...DATABASE_SETTINGS,
-  ...EGRESS_SETTINGS,
-  ...LOCKOUT_SETTINGS,
-  ...LOG_SETTINGS,
-  ...PASSWORD_SETTINGS,
-  ...REFUSED_SETTINGS,
-  ...REPLICATOR_SETTINGS,
-  ...SERVER_TLS_SETTINGS,
-  ...USER_DATABASE_SETTINGS,
+  ...new Set([
+    ...Object.values<Setting<unknown>>(START_SETTINGS),
+    ...Object.values<Setting<unknown>>(LOG_SETTINGS),
+    ...FILE_SETTINGS,
+    ...LISTED_SETTINGS,
+    ...REFUSED_SETTINGS,
+    ...REPLICATOR_SETTINGS,
+  ]),
 ];
 
 /** Which store a node opens that is started so. What is sealed is not looked at, so no key is needed. Throws a ConfigError. */

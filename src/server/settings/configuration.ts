@@ -36,13 +36,6 @@ export interface ConfigurationParts {
   readonly seal?: Seal;
 }
 
-export interface SettingDefault {
-  readonly section: string;
-  readonly key: string;
-  /** As a file would have it; undefined: there is none. */
-  readonly text: string | undefined;
-}
-
 type Sections = Map<string, Map<string, string>>;
 
 export class Configuration implements SettingTexts {
@@ -83,11 +76,9 @@ export class Configuration implements SettingTexts {
     return [...this.#settings.values()];
   }
 
-  /** The settings that this version knows, each in its present place, with what it is where nobody has set it. */
-  defaults(): readonly SettingDefault[] {
-    return this.#parts.settings.map(({ section, key, read, defaultText }) => {
-      return { section, key, text: defaultText ?? textOf(read(undefined)) };
-    });
+  /** The settings that this version knows, each in its present place. */
+  get table(): readonly Setting<unknown>[] {
+    return this.#parts.settings;
   }
 
   /**
@@ -314,6 +305,11 @@ function decodeText(bytes: Uint8Array): string {
   } catch (error) {
     throw new Error("the text is not UTF-8", { cause: error });
   }
+}
+
+/** Returns the text of a default as a file would have it, or `undefined` if no file says it. */
+export function settingDefault({ read, defaultText }: Setting<unknown>): string | undefined {
+  return defaultText ?? textOf(read(undefined));
 }
 
 /** As a file would have it; undefined for nothing, and for what no file says. */

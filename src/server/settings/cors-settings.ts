@@ -7,42 +7,47 @@ import {
   type CorsSettings,
 } from "../../api/index.ts";
 import {
-  booleanSetting,
-  integerSetting,
-  listSetting,
   liveSettings,
   readSetting,
   type Setting,
   type SettingsOf,
   type SettingTexts,
+  sectionOf,
 } from "./settings.ts";
 
-const ENABLED: Setting<boolean> = {
-  ...booleanSetting("chttpd", "enable_cors", false),
-  former: booleanSetting("httpd", "enable_cors", false),
-};
+export const CORS_ENABLED = sectionOf("chttpd", { former: "httpd" }).flag("enable_cors", false, {
+  meaning: "whether `[cors]` counts, and `[cors:HOST]` for requests to a host",
+});
 
-const SETTINGS: SettingsOf<CorsSettings> = {
-  origins: lowerCased(listSetting("cors", "origins", [])),
-  credentials: booleanSetting("cors", "credentials", false),
-  methods: listSetting("cors", "methods", CORS_METHODS),
-  headers: lowerCased(listSetting("cors", "headers", CORS_HEADERS)),
-  exposedHeaders: lowerCased(listSetting("cors", "exposed_headers", CORS_EXPOSED_HEADERS)),
-  maxAgeSec: integerSetting("cors", "max_age", 600, { min: 0 }),
-};
+const { flag, integer, list } = sectionOf("cors");
 
-export const CORS_SETTINGS: readonly Setting<unknown>[] = [
-  ENABLED,
-  ...Object.values<Setting<unknown>>(SETTINGS),
-];
+export const CORS_SETTINGS: SettingsOf<CorsSettings> = {
+  origins: lowerCased(
+    list("origins", [], {
+      defaultWords: "none",
+      meaning: "origins that may read answers; `*`: all",
+    }),
+  ),
+  credentials: flag("credentials", false, { meaning: "whether requests may have credentials" }),
+  methods: list("methods", CORS_METHODS, { meaning: "methods of requests" }),
+  headers: lowerCased(list("headers", CORS_HEADERS, { meaning: "headers of requests" })),
+  exposedHeaders: lowerCased(
+    list("exposed_headers", CORS_EXPOSED_HEADERS, { meaning: "headers of answers" }),
+  ),
+  maxAgeSec: integer("max_age", 600, {
+    min: 0,
+    unit: "s",
+    meaning: "how long a browser keeps these answers",
+  }),
+};
 
 export function corsSettings(texts: SettingTexts): CorsOf {
   return (host) => {
-    if (!readSetting(texts, ENABLED)) return undefined;
+    if (!readSetting(texts, CORS_ENABLED)) return undefined;
     const ofHost: SettingTexts = {
       get: (section, key) => texts.get(`cors:${host}`, key) ?? texts.get(section, key),
     };
-    return liveSettings(ofHost, SETTINGS);
+    return liveSettings(ofHost, CORS_SETTINGS);
   };
 }
 

@@ -2,7 +2,7 @@
  * CouchDB's settings (`default.ini` of 3.5) that have no effect here, and why. Who sets one is told of it by name
  * (`settings-advice.ts`); docs/configuration.md lists them. All others are settings of ours, with CouchDB's names.
  */
-import { type Setting, unusable } from "./settings.ts";
+import { type Setting, sectionOf } from "./settings.ts";
 
 export interface IneffectiveSettings {
   /** With `*` at the end: all sections that begin so. */
@@ -287,13 +287,10 @@ export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
 ];
 
 function fixed(section: string, key: string, value: string, why: string): Setting<string> {
-  return {
-    section,
-    key,
-    read(text) {
-      if (text === undefined || text === "" || text === value) return value;
-      const wanted = value === "" ? "no value" : value;
-      throw unusable({ section, key }, text, `${wanted}: ${why}`);
-    },
-  };
+  return sectionOf(section).parsed(key, {
+    default: value,
+    meaning: why,
+    parse: (text) =>
+      text === value ? { value } : { expected: `${value === "" ? "no value" : value}: ${why}` },
+  });
 }

@@ -2,45 +2,43 @@
 import type { Runtime } from "../../base/index.ts";
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
 import { DesignCodes, type DesignFunctions } from "../../documents/index.ts";
-import {
-  choiceSetting,
-  integerSetting,
-  liveSettings,
-  type Setting,
-  type SettingsOf,
-  type SettingTexts,
-} from "./settings.ts";
+import { readSetting, type SettingTexts, sectionOf } from "./settings.ts";
 
-interface DatabaseTexts {
-  readonly defaultSecurity: "admin_only" | "admin_local" | "everyone";
-  readonly processTimeoutMs: number;
-  readonly keepOldBodiesSec: number;
-}
+const { choice, integer } = sectionOf("couchdb");
 
-const SETTINGS: SettingsOf<DatabaseTexts> = {
-  defaultSecurity: choiceSetting("couchdb", "default_security", "admin_only", [
+export const DATABASE_SETTINGS = {
+  keepOldBodiesSec: integer("keep_old_bodies_sec", 3_600, {
+    min: 0,
+    unit: "s",
+    meaning: "how long the body of a revision can be read that another one follows; 0: not at all",
+  }),
+  defaultSecurity: choice(
+    "default_security",
     "admin_only",
-    "admin_local",
-    "everyone",
-  ]),
-  processTimeoutMs: integerSetting("couchdb", "os_process_timeout", 5_000),
-  keepOldBodiesSec: integerSetting("couchdb", "keep_old_bodies_sec", 3_600, { min: 0 }),
+    ["admin_only", "admin_local", "everyone"],
+    {
+      meaning:
+        "who has access to databases without a security object: server admins (`admin_only`), or everyone",
+    },
+  ),
+  processTimeoutMs: integer("os_process_timeout", 5_000, {
+    unit: "ms",
+    meaning: "longest run of a design document's function",
+  }),
 };
-
-export const DATABASE_SETTINGS: readonly Setting<unknown>[] =
-  Object.values<Setting<unknown>>(SETTINGS);
 
 /** The security object of databases that have none. */
 export function securityDefault(texts: SettingTexts): () => string {
-  const settings = liveSettings(texts, SETTINGS);
   // CouchDB's `admin_local` opens databases to everyone on the port that we have.
-  return () => (settings.defaultSecurity === "admin_only" ? SECURITY_ADMIN_ONLY : "{}");
+  return () =>
+    readSetting(texts, DATABASE_SETTINGS.defaultSecurity) === "admin_only"
+      ? SECURITY_ADMIN_ONLY
+      : "{}";
 }
 
 /** How long the body of a revision is kept that another one follows. */
 export function keepOldBodiesMs(texts: SettingTexts): () => number {
-  const settings = liveSettings(texts, SETTINGS);
-  return () => settings.keepOldBodiesSec * 1000;
+  return () => readSetting(texts, DATABASE_SETTINGS.keepOldBodiesSec) * 1000;
 }
 
 export function designFunctions(
@@ -48,13 +46,12 @@ export function designFunctions(
   sandbox: Sandbox,
   texts: SettingTexts,
 ): DesignFunctions {
-  const settings = liveSettings(texts, SETTINGS);
   return {
     runtime,
     sandbox,
     codes: new DesignCodes(),
     get timeoutMs() {
-      return settings.processTimeoutMs;
+      return readSetting(texts, DATABASE_SETTINGS.processTimeoutMs);
     },
   };
 }

@@ -5,38 +5,43 @@ import {
   EgressRules,
   parseEgressRule,
 } from "../../host/index.ts";
-import { listSetting, type Setting, type SettingTexts, unusable } from "./settings.ts";
+import { listed, type Setting, type SettingTexts, sectionOf } from "./settings.ts";
 
 const EGRESS_SECTION = "replicator.egress";
 
-const ALLOW = rulesSetting("allow");
-const DENY = rulesSetting("deny");
-
-export const EGRESS_SETTINGS: readonly Setting<unknown>[] = [ALLOW, DENY];
+export const EGRESS_SETTINGS = {
+  allow: rules("allow", "rules of the servers that are permitted; empty: all that `deny` leaves"),
+  deny: rules("deny", "rules of the servers that are not permitted"),
+};
 
 /** The rules of the present; the same object until one of the texts changes. */
 export function egressRules(texts: SettingTexts): () => EgressRules {
   let known: { readonly texts: readonly unknown[]; readonly rules: EgressRules } | undefined;
   return () => {
-    const allow = texts.get(EGRESS_SECTION, ALLOW.key);
-    const deny = texts.get(EGRESS_SECTION, DENY.key);
+    const allow = texts.get(EGRESS_SECTION, "allow");
+    const deny = texts.get(EGRESS_SECTION, "deny");
     if (known === undefined || known.texts[0] !== allow || known.texts[1] !== deny) {
-      known = { texts: [allow, deny], rules: new EgressRules(ALLOW.read(allow), DENY.read(deny)) };
+      const { allow: allowed, deny: denied } = EGRESS_SETTINGS;
+      const rules = new EgressRules(allowed.read(allow), denied.read(deny));
+      known = { texts: [allow, deny], rules };
     }
     return known.rules;
   };
 }
 
-function rulesSetting(key: string): Setting<readonly EgressRule[]> {
-  const place = { section: EGRESS_SECTION, key };
-  const { read } = listSetting(EGRESS_SECTION, key, []);
-  return {
-    ...place,
-    read: (text) =>
-      read(text).map((item) => {
+function rules(key: string, meaning: string): Setting<readonly EgressRule[]> {
+  return sectionOf(EGRESS_SECTION).parsed<readonly EgressRule[]>(key, {
+    default: [],
+    defaultWords: "none",
+    meaning,
+    parse(text) {
+      const value: EgressRule[] = [];
+      for (const item of listed(text)) {
         const rule = parseEgressRule(item);
-        if (rule !== undefined) return rule;
-        throw unusable(place, item, EGRESS_RULE_FORMS);
-      }),
-  };
+        if (rule === undefined) return { expected: EGRESS_RULE_FORMS, at: item };
+        value.push(rule);
+      }
+      return { value };
+    },
+  });
 }

@@ -1,34 +1,27 @@
 /** When logins are refused after wrong passwords: `[chttpd_auth_lockout]`, read live. */
-import {
-  choiceSetting,
-  integerSetting,
-  liveSettings,
-  type Setting,
-  type SettingsOf,
-  type SettingTexts,
-} from "./settings.ts";
+import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-export interface LockoutSettings {
-  readonly mode: "off" | "warn" | "enforce";
-  /** Failures after which a login is refused. */
-  readonly threshold: number;
-  /** Pairs of users and addresses that are counted; the oldest are forgotten. */
-  readonly countedMax: number;
-  readonly lifetimeMs: number;
-}
+const { choice, integer } = sectionOf("chttpd_auth_lockout");
 
-const SECTION = "chttpd_auth_lockout";
-
-const SETTINGS: SettingsOf<LockoutSettings> = {
-  mode: choiceSetting(SECTION, "mode", "enforce", ["off", "warn", "enforce"]),
-  threshold: integerSetting(SECTION, "threshold", 5),
-  countedMax: integerSetting(SECTION, "max_objects", 10_000),
-  lifetimeMs: integerSetting(SECTION, "max_lifetime", 300_000),
+export const LOCKOUT_SETTINGS = {
+  mode: choice("mode", "enforce", ["off", "warn", "enforce"], {
+    meaning: "`warn` writes only to the log, `off` does not count",
+  }),
+  threshold: integer("threshold", 5, {
+    unit: "passwords",
+    meaning: "wrong passwords after which logins are refused",
+  }),
+  countedMax: integer("max_objects", 10_000, {
+    unit: "pairs",
+    meaning: "pairs of a user and an address that are counted; the oldest are forgotten",
+  }),
+  lifetimeMs: integer("max_lifetime", 300_000, {
+    unit: "ms",
+    meaning: "the count ends this long after the first wrong password",
+  }),
 };
-
-export const LOCKOUT_SETTINGS: readonly Setting<unknown>[] =
-  Object.values<Setting<unknown>>(SETTINGS);
+export type LockoutSettings = Values<typeof LOCKOUT_SETTINGS>;
 
 export function lockoutSettings(texts: SettingTexts): LockoutSettings {
-  return liveSettings(texts, SETTINGS);
+  return liveSettings(texts, LOCKOUT_SETTINGS);
 }

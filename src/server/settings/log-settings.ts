@@ -1,6 +1,6 @@
 /** Settings of `[log]`: how much is logged, which can change while the node runs, and in which form. */
 import type { IniSections } from "./ini.ts";
-import { choiceSetting, type SettingTexts } from "./settings.ts";
+import { readSetting, type SettingTexts, sectionOf } from "./settings.ts";
 
 export interface LogSettings {
   /** Read at each use. */
@@ -26,17 +26,19 @@ const LEVELS = {
   silent: "silent",
 } as const;
 
-const LEVEL = choiceSetting("log", "level", "info", Object.keys(LEVELS) as (keyof typeof LEVELS)[]);
-const FORMAT = choiceSetting("log", "format", "json", ["json", "pretty"]);
+const { choice } = sectionOf("log");
+const LEVEL_NAMES = Object.keys(LEVELS) as (keyof typeof LEVELS)[];
+const LEVEL = choice("level", "info", LEVEL_NAMES, { meaning: "least level of lines in the log" });
+const FORMAT = choice("format", "json", ["json", "pretty"], { meaning: "form of the log" });
 
-export const LOG_SETTINGS = [LEVEL, FORMAT];
+export const LOG_SETTINGS = { level: LEVEL, format: FORMAT };
 
 export function logSettings(texts: SettingTexts): LogSettings {
   return {
     get level() {
-      return LEVELS[LEVEL.read(texts.get(LEVEL.section, LEVEL.key))];
+      return LEVELS[readSetting(texts, LEVEL)];
     },
-    format: FORMAT.read(texts.get(FORMAT.section, FORMAT.key)),
+    format: readSetting(texts, FORMAT),
   };
 }
 

@@ -1,5 +1,6 @@
 /** The configuration as administrators read and change it over HTTP: without secrets, and with new passwords hashed. */
-import type { NodeConfiguration, ShownSetting } from "../../api/index.ts";
+import type { NodeConfiguration } from "../../api/index.ts";
+import type { SettingRow } from "../../contract/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import {
   formatAdminHash,
@@ -9,10 +10,10 @@ import {
   type PasswordSettings,
   parseAdminHash,
 } from "../passwords.ts";
-import type { Configuration, SettingDefault } from "./configuration.ts";
+import { type Configuration, settingDefault } from "./configuration.ts";
 import { checkShares, SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
-import { ConfigError, unusable } from "./settings.ts";
+import { ConfigError, type Place, type Setting, unusable } from "./settings.ts";
 
 /** What stands for a secret; it cannot be set. */
 const MASK = "****";
@@ -64,28 +65,30 @@ export class MaskedConfiguration implements NodeConfiguration {
     return this.section(section).get(key);
   }
 
-  settings(): readonly ShownSetting[] {
+  settings(): readonly SettingRow[] {
     const configuration = this.#configuration;
-    const known = configuration.defaults().map(({ section, key, text }) => {
-      return { section, key, value: configuration.get(section, key), fallback: text };
-    });
-    const isKnown = ({ section, key }: Place): boolean =>
-      NAMED_SECTIONS.has(section) ||
-      configuration.known.some((place) => place.section === section && place.key === key);
-    const others = [...configuration.sections()].flatMap(([section, pairs]) =>
-      [...pairs]
-        .filter(([key]) => !known.some((place) => place.section === section && place.key === key))
-        .map(([key, value]) => ({ section, key, value, fallback: undefined })),
-    );
-    return [...known, ...others]
-      .map(({ section, key, value, fallback }) => ({
+    const rowOf = (place: Place, setting?: Setting<unknown>): SettingRow => {
+      const { section, key } = place;
+      const value = configuration.get(section, key);
+      return {
         section,
         key,
-        value: value && shown(section, key, value),
-        fallback,
-        isKnown: isKnown({ section, key }),
-      }))
-      .sort(bySectionAndKey);
+        value: value === undefined ? null : shown(section, key, value),
+        default: (setting && settingDefault(setting)) ?? null,
+        known: NAMED_SECTIONS.has(section) || configuration.known.some(isAt(place)),
+        meaning: setting === undefined ? null : plainText(setting.meaning),
+        values: setting?.values === undefined ? null : plainText(setting.values),
+        unit: setting?.unit ?? null,
+        live: setting?.waitsForStart !== true,
+      };
+    };
+    const others = [...configuration.sections()]
+      .flatMap(([section, pairs]) => [...pairs.keys()].map((key) => ({ section, key })))
+      .filter((place) => !configuration.table.some(isAt(place)));
+    return [
+      ...configuration.table.map((setting) => rowOf(setting, setting)),
+      ...others.map((place) => rowOf(place)),
+    ].sort(bySectionAndKey);
   }
 
   async set(
@@ -121,11 +124,12 @@ export class MaskedConfiguration implements NodeConfiguration {
     this.#configuration.reload();
   }
 
-  /** Those that a file could have. */
-  #defaults(): readonly (SettingDefault & { readonly text: string })[] {
-    return this.#configuration
-      .defaults()
-      .filter((setting): setting is SettingDefault & { text: string } => !!setting.text);
+  /** Defaults that a file could have. */
+  #defaults(): readonly (Place & { readonly text: string })[] {
+    return this.#configuration.table.flatMap((setting) => {
+      const text = settingDefault(setting);
+      return text ? [{ section: setting.section, key: setting.key, text }] : [];
+    });
   }
 
   async #hashed(name: string, password: string): Promise<string> {
@@ -138,9 +142,13 @@ export class MaskedConfiguration implements NodeConfiguration {
   }
 }
 
-interface Place {
-  readonly section: string;
-  readonly key: string;
+function isAt({ section, key }: Place): (place: Place) => boolean {
+  return (place) => place.section === section && place.key === key;
+}
+
+/** The text without links and code marks of Markdown. */
+function plainText(markdown: string): string {
+  return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", "");
 }
 
 function bySectionAndKey(left: Place, right: Place): number {

@@ -2,30 +2,11 @@
  * `[chttpd_auth] password_regexp`: the requirements of new passwords, an Erlang list of regular expressions, each of
  * which may have a reason: `[{".{10,}", "At least 10 characters."}, "\\d"]`.
  */
-import { type Setting, unusable } from "./settings.ts";
 
 export interface PasswordRequirement {
   readonly pattern: RegExp;
   /** What is told to whom does not meet it; may be empty. */
   readonly reason: string;
-}
-
-const EXPECTED = 'a list such as ["[0-9]", {".{10,}", "At least 10 characters."}]';
-
-export function requirementsSetting(
-  section: string,
-  key: string,
-): Setting<readonly PasswordRequirement[]> {
-  return {
-    section,
-    key,
-    read(text) {
-      if (text === undefined || text.trim() === "") return [];
-      const requirements = parseRequirements(text);
-      if (requirements !== undefined) return requirements;
-      throw unusable({ section, key }, text, EXPECTED);
-    },
-  };
 }
 
 /** CouchDB's sentence for a password that does not do; undefined for one that does. */
@@ -45,7 +26,7 @@ const ITEM = new RegExp(
 );
 
 /** Undefined for what is no such list. */
-function parseRequirements(text: string): readonly PasswordRequirement[] | undefined {
+export function parseRequirements(text: string): readonly PasswordRequirement[] | undefined {
   const inner = /^\s*\[(.*)\]\s*$/s.exec(text)?.[1];
   if (inner === undefined) return undefined;
   const requirements: PasswordRequirement[] = [];

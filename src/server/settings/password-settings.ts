@@ -1,47 +1,51 @@
 /** Settings for hashes of new passwords: `[chttpd_auth]`, read live. */
-
-import {
-  type PasswordLimits,
-  type PasswordSettings,
-  PSEUDO_RANDOM_FUNCTIONS,
-} from "../passwords.ts";
-import { type PasswordRequirement, requirementsSetting } from "./password-requirements.ts";
-import {
-  booleanSetting,
-  choiceSetting,
-  integerSetting,
-  liveSettings,
-  movedSettings,
-  type Setting,
-  type SettingTexts,
-} from "./settings.ts";
+import { PSEUDO_RANDOM_FUNCTIONS } from "../passwords.ts";
+import { type PasswordRequirement, parseRequirements } from "./password-requirements.ts";
+import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 /** CouchDB's. */
 const ITERATIONS_MAX = 1_000_000_000;
 
-export interface PasswordRules extends PasswordSettings, PasswordLimits {
-  /** What new passwords of users have to match. */
-  readonly requirements: readonly PasswordRequirement[];
-  /** Whether a user's password is hashed again, at a login, when these settings say another way. */
-  readonly upgradesHashes: boolean;
-}
+const { choice, integer, parsed } = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });
 
-const SETTINGS = movedSettings<{ readonly auth: string }, PasswordRules>(
-  ({ auth }) => ({
-    scheme: choiceSetting(auth, "password_scheme", "pbkdf2", ["pbkdf2", "simple"]),
-    pseudoRandomFunction: choiceSetting(auth, "pbkdf2_prf", "sha256", PSEUDO_RANDOM_FUNCTIONS),
-    iterations: integerSetting(auth, "iterations", 600_000, { max: ITERATIONS_MAX }),
-    iterationsMin: integerSetting(auth, "min_iterations", 1, { max: ITERATIONS_MAX }),
-    iterationsMax: integerSetting(auth, "max_iterations", 2_000_000, { max: ITERATIONS_MAX }),
-    requirements: requirementsSetting(auth, "password_regexp"),
-    upgradesHashes: booleanSetting("chttpd_auth", "upgrade_hash_on_auth", true),
+export const PASSWORD_SETTINGS = {
+  scheme: choice("password_scheme", "pbkdf2", ["pbkdf2", "simple"], {
+    meaning: "`simple`: salted SHA-1, only for old clients of the database",
   }),
-  { now: { auth: "chttpd_auth" }, formerly: { auth: "couch_httpd_auth" } },
-);
-
-export const PASSWORD_SETTINGS: readonly Setting<unknown>[] =
-  Object.values<Setting<unknown>>(SETTINGS);
+  pseudoRandomFunction: choice("pbkdf2_prf", "sha256", PSEUDO_RANDOM_FUNCTIONS, {
+    meaning: "the hash of `pbkdf2`; `sha` is SHA-1",
+  }),
+  iterations: integer("iterations", 600_000, {
+    max: ITERATIONS_MAX,
+    meaning: "iterations of new hashes",
+  }),
+  iterationsMin: integer("min_iterations", 1, {
+    max: ITERATIONS_MAX,
+    meaning:
+      "least iterations of hashes in documents of `_users`, checked when a document is written and at a login",
+  }),
+  iterationsMax: integer("max_iterations", 2_000_000, {
+    max: ITERATIONS_MAX,
+    meaning: "most iterations of these hashes; CouchDB: 1000000000",
+  }),
+  requirements: parsed<readonly PasswordRequirement[]>("password_regexp", {
+    default: [],
+    defaultWords: "none",
+    meaning:
+      'expressions that new passwords of users have to match, such as `["[0-9]", {".{10,}", "At least 10 characters."}]`',
+    parse(text) {
+      const value = text.trim() === "" ? [] : parseRequirements(text);
+      return value === undefined
+        ? { expected: 'a list such as ["[0-9]", {".{10,}", "At least 10 characters."}]' }
+        : { value };
+    },
+  }),
+  upgradesHashes: sectionOf("chttpd_auth").flag("upgrade_hash_on_auth", true, {
+    meaning: "whether a login hashes a password again whose hash does not conform to the settings",
+  }),
+};
+export type PasswordRules = Values<typeof PASSWORD_SETTINGS>;
 
 export function passwordSettings(texts: SettingTexts): PasswordRules {
-  return liveSettings(texts, SETTINGS);
+  return liveSettings(texts, PASSWORD_SETTINGS);
 }

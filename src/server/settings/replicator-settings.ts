@@ -7,18 +7,15 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
   type ReplicatorConfig,
+  TLS_DEFAULT,
 } from "../../replicator/index.ts";
 import {
-  booleanSetting,
-  choiceSetting,
-  coefficientSetting,
-  integerSetting,
-  listSetting,
+  listed,
   liveSettings,
   type Setting,
   type SettingsOf,
   type SettingTexts,
-  textSetting,
+  sectionOf,
   unusable,
 } from "./settings.ts";
 
@@ -26,7 +23,6 @@ export const REPLICATOR_SECTION = "replicator";
 export const SHARES_SECTION = "replicator.shares";
 
 const {
-  tls: TLS_DEFAULT,
   fairShare: FAIR_SHARE,
   client: CLIENT_DEFAULT,
   copyLimits: LIMITS_DEFAULT,
@@ -39,129 +35,251 @@ type NodeConfig = Omit<
   "options" | "tls" | "fairShare" | "shares" | "client" | "copyLimits" | "protocols" | "warnsOf"
 >;
 
+const { parsed, integer, limit, flag, text, coefficient, choice, someOf } =
+  sectionOf(REPLICATOR_SECTION);
+
 const NODE_SETTINGS: SettingsOf<NodeConfig> = {
-  jobsMax: integer("max_jobs", DEFAULT.jobsMax, 0),
-  intervalSec: integer("interval_sec", DEFAULT.intervalSec),
-  churnMax: integer("max_churn", DEFAULT.churnMax, 0),
-  runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, 0),
-  startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, 0),
-  penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin),
-  penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax),
-  healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec),
-  workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec),
-  activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec),
-  transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, 0),
-  abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, 0),
-  eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, 0),
-  stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec),
-  connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs),
-  historyLengthMax: integer("max_history", DEFAULT.historyLengthMax),
-  statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec),
-  lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec),
-  parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, 0),
-  auditIntervalSec: integer("audit_interval_sec", DEFAULT.auditIntervalSec),
+  jobsMax: integer("max_jobs", DEFAULT.jobsMax, {
+    min: 0,
+    unit: "jobs",
+    meaning: "jobs that a node runs at once ([sizing](sizing.md)); parked jobs are not among them",
+  }),
+  intervalSec: integer("interval_sec", DEFAULT.intervalSec, {
+    unit: "s",
+    meaning:
+      "one cycle, in which jobs that have had their turn stop for others. CouchDB 3's `interval` in ms counts where this is not set",
+  }),
+  churnMax: integer("max_churn", DEFAULT.churnMax, {
+    min: 0,
+    unit: "jobs",
+    meaning: "most jobs that stop for others in one cycle",
+  }),
+  runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
+    min: 0,
+    unit: "s",
+    meaning: "a job's turn, before it is stopped for others",
+  }),
+  startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, {
+    min: 0,
+    unit: "ms",
+    meaning:
+      "jobs begin within this time of their acceptance; CouchDB: 5000; `accept_jitter` counts where it is not set",
+  }),
+  penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin, {
+    unit: "s",
+    meaning:
+      "pause after a failure, doubled with each; RFC 016's `min_backoff_penalty` counts where this is not set; CouchDB 4: 32",
+  }),
+  penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
+    unit: "s",
+    meaning:
+      "longest pause; RFC 016's `max_backoff_penalty` counts where this is not set; CouchDB 4: 172,800",
+  }),
+  healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
+    unit: "s",
+    meaning:
+      "a run that has begun and lasts longer clears the count of earlier failures; CouchDB 3's `health_threshold` counts where this is not set",
+  }),
+  workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec, {
+    unit: "s",
+    waitsForStart: true,
+    meaning:
+      "silence after which a node loses all its jobs; it renews its lease five times as often",
+  }),
+  activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec, {
+    unit: "s",
+    meaning: "silence after which the queue takes a single job from a node that lives",
+  }),
+  transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, {
+    min: 0,
+    unit: "s",
+    meaning: "how long a finished transient job can be read",
+  }),
+  abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, {
+    min: 0,
+    unit: "s",
+    meaning:
+      "how long the failures of a replication, and our copy of its checkpoint, are kept when its last job is removed",
+  }),
+  eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
+    min: 0,
+    unit: "s",
+    meaning: "for how long who follows `/_tandem/events` may be away without missing an event",
+  }),
+  stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec, {
+    unit: "s",
+    meaning: "how long a run may stall before it is restarted over new connections",
+  }),
+  connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs, {
+    unit: "ms",
+    meaning: "how long an unused connection is kept",
+  }),
+  historyLengthMax: integer("max_history", DEFAULT.historyLengthMax, {
+    unit: "events",
+    meaning: "length of a job's history; `pending` does not count, so 20 are ten crashes",
+  }),
+  statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec, {
+    unit: "s",
+    meaning:
+      "time between two writes of the figures of a job that copies. A node with more than 100 jobs writes the figures of 100 jobs a second. CouchDB: 10",
+  }),
+  lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec, {
+    unit: "s",
+    meaning:
+      "the sources of jobs that wait or are paused are asked this often at most how much is to come, ten a second by all nodes together",
+  }),
+  parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, {
+    min: 0,
+    unit: "s",
+    meaning:
+      "a continuous job that has caught up and is quiet for so long gives up its slot until its source changes; at once after a run that a change woke, unless the source [is busy](api/jobs.md#parked-jobs); 0: never",
+  }),
+  auditIntervalSec: integer("audit_interval_sec", DEFAULT.auditIntervalSec, {
+    unit: "s",
+    meaning:
+      "how long a job stays parked at most, a tenth less or more: then it looks at both databases. A change that its source failed to announce waits as long",
+  }),
 };
 
 const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
-  requestTimeoutMs: limit("request_timeout", CLIENT_DEFAULT.requestTimeoutMs),
-  usesSessions: authenticationPlugins("auth_plugins"),
-  sessionRenewalSec: integer("session_refresh_interval_sec", CLIENT_DEFAULT.sessionRenewalSec),
-  grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, 0),
+  requestTimeoutMs: limit("request_timeout", CLIENT_DEFAULT.requestTimeoutMs, {
+    unit: "ms",
+    meaning: "how long a whole request may take, its body included; does not apply to `_changes`",
+  }),
+  /**
+   * Whether `session` is the first of the plugins, which are tried in order. `noop` sends the password each time, which is
+   * also what is done for servers without sessions, so only the first name counts.
+   */
+  usesSessions: parsed("auth_plugins", {
+    default: CLIENT_DEFAULT.usesSessions,
+    defaultText: "session,noop",
+    meaning:
+      "with `noop` first, each request has the password, and no session is opened; CouchDB's long names are understood",
+    parse(plugins) {
+      const names = listed(plugins).map((name) => name.replace(/^couch_replicator_auth_/, ""));
+      const isKnown = names.every((name) => ["session", "noop"].includes(name));
+      return isKnown && names.length > 0
+        ? { value: names[0] === "session" }
+        : { expected: "a list of session and noop" };
+    },
+  }),
+  sessionRenewalSec: integer("session_refresh_interval_sec", CLIENT_DEFAULT.sessionRenewalSec, {
+    unit: "s",
+    meaning: "age at which a session is renewed if its cookie has no lifetime",
+  }),
+  grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
+    min: 0,
+    unit: "s",
+    meaning: "a refused request does not renew a session or token that is younger",
+  }),
 };
 
 const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["copyLimits"]> = {
-  documentIdBytesMax: limit("max_document_id_length", LIMITS_DEFAULT.documentIdBytesMax),
-  missingDocumentPauseMs: integer(
-    "missing_doc_retry_msec",
-    LIMITS_DEFAULT.missingDocumentPauseMs,
-    0,
-  ),
+  documentIdBytesMax: limit("max_document_id_length", LIMITS_DEFAULT.documentIdBytesMax, {
+    unit: "bytes",
+    meaning: "documents with longer ids are not copied: they are listed as failures",
+  }),
+  missingDocumentPauseMs: integer("missing_doc_retry_msec", LIMITS_DEFAULT.missingDocumentPauseMs, {
+    min: 0,
+    unit: "ms",
+    meaning: "pause before a revision that was announced and not found is requested again",
+  }),
 };
 
 const PROTOCOL_SETTINGS: SettingsOf<ReplicatorConfig["protocols"]> = {
-  endpoint: protocols("valid_endpoint_protocols", PROTOCOLS_DEFAULT.endpoint),
-  proxy: protocols("valid_proxy_protocols", PROTOCOLS_DEFAULT.proxy),
+  endpoint: someOf(
+    "valid_endpoint_protocols",
+    PROTOCOLS_DEFAULT.endpoint,
+    PROTOCOLS_DEFAULT.endpoint,
+    {
+      meaning:
+        "allowed schemes of sources and targets; databases of this server are always allowed",
+    },
+  ),
+  proxy: someOf("valid_proxy_protocols", PROTOCOLS_DEFAULT.proxy, PROTOCOLS_DEFAULT.proxy, {
+    meaning: "the same for proxies",
+  }),
 };
 
 const WARNING_SETTINGS: SettingsOf<ReplicatorConfig["warnsOf"]> = {
-  plainHttp: booleanSetting(REPLICATOR_SECTION, "valid_endpoint_protocols_log", false),
-  unverifiedTls: booleanSetting(REPLICATOR_SECTION, "verify_ssl_certificates_log", false),
+  plainHttp: flag("valid_endpoint_protocols_log", DEFAULT.warnsOf.plainHttp, {
+    meaning: "log each run over `http://`",
+  }),
+  unverifiedTls: flag("verify_ssl_certificates_log", DEFAULT.warnsOf.unverifiedTls, {
+    meaning: "log each run without verified certificates",
+  }),
 };
 
 const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
-  verify: booleanSetting(REPLICATOR_SECTION, "verify_ssl_certificates", TLS_DEFAULT.verify),
-  trustedCertificatesFile: textSetting(
-    REPLICATOR_SECTION,
-    "ssl_trusted_certificates_file",
-    undefined,
-  ),
-  depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax ?? 3, 0),
-  certificateFile: textSetting(REPLICATOR_SECTION, "cert_file", undefined),
-  keyFile: textSetting(REPLICATOR_SECTION, "key_file", undefined),
-  password: textSetting(REPLICATOR_SECTION, "password", undefined),
+  verify: flag("verify_ssl_certificates", TLS_DEFAULT.verify, {
+    meaning: "whether the certificates of servers are verified; CouchDB: false",
+  }),
+  trustedCertificatesFile: text("ssl_trusted_certificates_file", undefined, {
+    defaultWords: "the system's",
+    meaning:
+      "the trusted authorities (PEM); by default the file of the operating system or `SSL_CERT_FILE`, and `NODE_EXTRA_CA_CERTS`",
+  }),
+  depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax, {
+    min: 0,
+    meaning: "most certificates between a server's and a trusted one",
+  }),
+  certificateFile: text("cert_file", undefined, {
+    meaning: "the certificate of the client (PEM); a renewed file counts within ten seconds",
+  }),
+  keyFile: text("key_file", undefined, { meaning: "its key (PEM), likewise" }),
+  password: text("password", undefined, { meaning: "of the key" }),
 };
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
-  usageCoefficient: coefficientSetting(
-    REPLICATOR_SECTION,
-    "usage_coeff",
-    FAIR_SHARE.usageCoefficient,
-  ),
-  intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec),
+  usageCoefficient: coefficient("usage_coeff", FAIR_SHARE.usageCoefficient, {
+    meaning: "the part of a group's usage that is left after `fair_share_interval_sec`",
+  }),
+  intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec, {
+    unit: "s",
+    meaning: "see `usage_coeff`",
+  }),
 };
 
 /** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
-const PRIORITY_COEFFICIENT = coefficientSetting(REPLICATOR_SECTION, "priority_coeff", 0.98);
+const PRIORITY_COEFFICIENT = coefficient("priority_coeff", 0.98, {
+  meaning: "has no effect: a decay of all priorities does not change their order",
+});
 
 /** Another name of a setting, which counts where its own is not set. */
 interface OtherName {
   readonly name: Setting<number>;
   readonly of: Setting<number>;
-  /** How many of the other name's units are one of ours; 1 when absent. */
+  /** Units of the other name in one of ours; 1 if absent. */
   readonly perUnit?: number;
 }
 
+/** Names of CouchDB 3 (`interval`, `health_threshold`), of CouchDB 4's `default.ini`, and of RFC 016. */
 const OTHER_NAMES: readonly OtherName[] = [
-  // CouchDB 3's.
-  {
-    name: integer("interval", DEFAULT.intervalSec * 1000),
-    of: NODE_SETTINGS.intervalSec,
-    perUnit: 1000,
-  },
-  // CouchDB 4's, in its `default.ini`.
-  {
-    name: integer("accept_jitter", DEFAULT.startupJitterMs, 0),
-    of: NODE_SETTINGS.startupJitterMs,
-  },
-  // RFC 016's.
-  {
-    name: integer("min_backoff_penalty", DEFAULT.penaltySecMin),
-    of: NODE_SETTINGS.penaltySecMin,
-  },
-  {
-    name: integer("max_backoff_penalty", DEFAULT.penaltySecMax),
-    of: NODE_SETTINGS.penaltySecMax,
-  },
-  // CouchDB 3's.
-  {
-    name: integer("health_threshold", DEFAULT.healthThresholdSec),
-    of: NODE_SETTINGS.healthThresholdSec,
-  },
+  otherName("interval", NODE_SETTINGS.intervalSec, { perUnit: 1000 }),
+  otherName("accept_jitter", NODE_SETTINGS.startupJitterMs, { min: 0 }),
+  otherName("min_backoff_penalty", NODE_SETTINGS.penaltySecMin),
+  otherName("max_backoff_penalty", NODE_SETTINGS.penaltySecMax),
+  otherName("health_threshold", NODE_SETTINGS.healthThresholdSec),
 ];
 
 const OPTION_SETTINGS = Object.fromEntries(
   Object.entries(REPLICATION_OPTIONS).map(([name, option]) => [name, optionSetting(option)]),
 ) as SettingsOf<ReplicationOptions>;
 
+/** The settings of `[replicator]`, without the options of a replication and other names. */
+export const REPLICATOR_OWN_SETTINGS: readonly Setting<unknown>[] = [
+  NODE_SETTINGS,
+  FAIR_SHARE_SETTINGS,
+  { priorityCoefficient: PRIORITY_COEFFICIENT },
+  TLS_SETTINGS,
+  CLIENT_SETTINGS,
+  LIMIT_SETTINGS,
+  PROTOCOL_SETTINGS,
+  WARNING_SETTINGS,
+].flatMap((table) => Object.values<Setting<unknown>>(table));
+
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
-  ...Object.values<Setting<unknown>>(NODE_SETTINGS),
-  ...Object.values<Setting<unknown>>(TLS_SETTINGS),
-  ...Object.values<Setting<unknown>>(FAIR_SHARE_SETTINGS),
-  ...Object.values<Setting<unknown>>(CLIENT_SETTINGS),
-  ...Object.values<Setting<unknown>>(LIMIT_SETTINGS),
-  ...Object.values<Setting<unknown>>(PROTOCOL_SETTINGS),
-  ...Object.values<Setting<unknown>>(WARNING_SETTINGS),
-  PRIORITY_COEFFICIENT,
+  ...REPLICATOR_OWN_SETTINGS,
   ...OTHER_NAMES.map(({ name }) => name),
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
@@ -217,16 +335,14 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
 }
 
 /** Throws a ConfigError for a text that a file may have, and that would count as other shares than it says. */
-export function checkShares(group: string, text: string): void {
-  const { read } = integerSetting(SHARES_SECTION, group, SHARES_DEFAULT, {
+export function checkShares(group: string, shares: string): void {
+  const setting = sectionOf(SHARES_SECTION).integer(group, SHARES_DEFAULT, {
     min: SHARES_MIN,
     max: SHARES_MAX,
+    meaning: "",
   });
-  if (text === "") {
-    const expected = `an integer of ${SHARES_MIN} to ${SHARES_MAX}`;
-    throw unusable({ section: SHARES_SECTION, key: group }, '""', expected);
-  }
-  read(text);
+  if (shares === "") throw unusable(setting, '""', `an integer of ${setting.values}`);
+  setting.read(shares);
 }
 
 /** As in CouchDB a number outside the limits counts as the nearer one, and a text that is no integer as the default. */
@@ -239,67 +355,18 @@ function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number>
   return named;
 }
 
-/** A positive integer, or CouchDB's `infinity`. */
-function limit(key: string, fallback: number): Setting<number> {
-  const { section, read } = integer(key, fallback);
-  return {
-    section,
-    key,
-    read: (text) => (text === "infinity" ? Number.POSITIVE_INFINITY : read(text)),
-  };
-}
-
-/**
- * Whether `session` is among the plugins, which are tried in order. `noop` sends the password each time, which is also what is done
- * for servers without sessions, so that its place, and whether it is named, makes no difference.
- */
-function authenticationPlugins(key: string): Setting<boolean> {
-  const { read } = listSetting(REPLICATOR_SECTION, key, ["session", "noop"]);
-  return {
-    section: REPLICATOR_SECTION,
-    key,
-    defaultText: "session,noop",
-    read(text) {
-      const names = read(text || undefined).map((name) =>
-        name.replace(/^couch_replicator_auth_/, ""),
-      );
-      if (names.length > 0 && names.every((name) => ["session", "noop"].includes(name))) {
-        return names[0] === "session";
-      }
-      throw unusable(
-        { section: REPLICATOR_SECTION, key },
-        text ?? "",
-        "a list of session and noop",
-      );
-    },
-  };
-}
-
-function protocols(key: string, fallback: readonly string[]): Setting<readonly string[]> {
-  const { read } = listSetting(REPLICATOR_SECTION, key, fallback);
-  return {
-    section: REPLICATOR_SECTION,
-    key,
-    read(text) {
-      const names = read(text || undefined);
-      if (names.length > 0 && names.every((name) => fallback.includes(name))) return names;
-      throw unusable(
-        { section: REPLICATOR_SECTION, key },
-        text ?? "",
-        `a list of ${fallback.join(", ")}`,
-      );
-    },
-  };
-}
-
-function integer(key: string, fallback: number, min = 1): Setting<number> {
-  return integerSetting(REPLICATOR_SECTION, key, fallback, { min });
+function otherName(
+  key: string,
+  of: Setting<number>,
+  { perUnit = 1, min = 1 }: { readonly perUnit?: number; readonly min?: number } = {},
+): OtherName {
+  const fallback = of.read(undefined) * perUnit;
+  return { name: integer(key, fallback, { min, meaning: `see \`${of.key}\`` }), of, perUnit };
 }
 
 function optionSetting(option: Option): Setting<unknown> {
   const { kind, name } = option;
-  if (kind === "boolean") return booleanSetting(REPLICATOR_SECTION, name, option.default);
-  if (kind === "choice")
-    return choiceSetting(REPLICATOR_SECTION, name, option.default, option.choices);
-  return integerSetting(REPLICATOR_SECTION, name, option.default, option);
+  if (kind === "boolean") return flag(name, option.default, option);
+  if (kind === "choice") return choice(name, option.default, option.choices, option);
+  return integer(name, option.default, option);
 }

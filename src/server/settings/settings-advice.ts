@@ -7,11 +7,7 @@ import {
   type IneffectiveSettings,
 } from "./couchdb-settings.ts";
 import { nearestName } from "./near-names.ts";
-
-interface Place {
-  readonly section: string;
-  readonly key: string;
-}
+import type { Place } from "./settings.ts";
 
 /**
  * Announces each setting that is set and has no effect: one event for each now, and one whenever such a setting is changed.

@@ -1,8 +1,9 @@
 /**
- * A setting: its place in the configuration, and how its text is read. Layers see settings as objects whose members are
- * read at each use (`liveSettings`), so that a change takes effect at once.
+ * The table of settings: each has its place in the configuration, its default, its range and its meaning. The parser, the
+ * defaults that are shown, `docs/configuration.md` and the dashboard derive from it. Layers see settings as objects whose
+ * members are read at each use (`liveSettings`), so that a change takes effect immediately.
  */
-import { OperationalError } from "../../base/index.ts";
+import { forbidCopies, OperationalError } from "../../base/index.ts";
 
 /** A setting that cannot be used; the message names it, its value and what would be right. */
 export class ConfigError extends OperationalError {
@@ -13,118 +14,197 @@ export class ConfigError extends OperationalError {
   }
 }
 
-export interface Setting<T> {
+/** A place in the configuration. */
+export interface Place {
   readonly section: string;
   readonly key: string;
-  /** Of a key that is not set, or set to nothing: the default. Throws a ConfigError for a text that means nothing. */
+}
+
+/** Facts about a setting for people. */
+export interface SettingFacts {
+  readonly meaning: string;
+  readonly unit?: string;
+  /** The default in words, if its text is empty or says too little. */
+  readonly defaultWords?: string;
+  /** Accepted texts in words. */
+  readonly values?: string;
+  /** Whether a change waits for the next start of the node. */
+  readonly waitsForStart?: boolean;
+}
+
+export interface Setting<T> extends Place, SettingFacts {
+  /** Returns the default for a key that is not set, or set to nothing. Throws a ConfigError for an invalid text. */
   readonly read: (text: string | undefined) => T;
-  /** The text of the default, where the default itself is not what a file would say. */
+  /** Text of the default, where the default itself is not what a file would say. */
   readonly defaultText?: string;
   /** CouchDB's former place of the setting, which counts where this one is not set. */
   readonly former?: Setting<T>;
 }
 
-/** Where texts are found. */
+/** Source of the texts of settings. */
 export interface SettingTexts {
   get(section: string, key: string): string | undefined;
 }
 
-export function integerSetting(
-  section: string,
-  key: string,
-  fallback: number,
-  { min = 1, max = Number.MAX_SAFE_INTEGER }: { readonly min?: number; readonly max?: number } = {},
-): Setting<number> {
-  return setting(section, key, fallback, (text) => {
-    const number = Number(text);
-    if (/^\d+$/.test(text) && number >= min && number <= max) return number;
-    const bound = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `${min} to ${max}`;
-    return `an integer of ${bound}`;
-  });
+/** Value of a text, or the words for what was expected instead. */
+export type Parsed<T> = { readonly value: T } | { readonly expected: string; readonly at?: string };
+
+interface Parser<T> extends SettingFacts {
+  readonly default: T;
+  readonly defaultText?: string;
+  /** Gets an empty text only if `isEmptyText` is set. */
+  readonly parse: (text: string) => Parsed<T>;
+  /** Whether an empty text is a value, and not the default. */
+  readonly isEmptyText?: boolean;
 }
 
-/** A number above 0 and at most 1. */
-export function coefficientSetting(
-  section: string,
-  key: string,
-  fallback: number,
-): Setting<number> {
-  return setting(section, key, fallback, (text) => {
-    const number = Number(text);
-    return number > 0 && number <= 1 ? number : "a number above 0 and at most 1";
-  });
+interface IntegerFacts extends SettingFacts {
+  /** 1 if absent. */
+  readonly min?: number;
+  readonly max?: number;
 }
 
-export function booleanSetting(section: string, key: string, fallback: boolean): Setting<boolean> {
-  return setting(section, key, fallback, (text) => {
-    if (text === "true" || text === "false") return text === "true";
-    return "true or false";
-  });
+interface SectionFacts extends Pick<SettingFacts, "waitsForStart"> {
+  /** CouchDB's former section of these settings, which is also read. */
+  readonly former?: string;
 }
 
-export function textSetting<T extends string | undefined>(
-  section: string,
-  key: string,
-  fallback: T,
-): Setting<string | T> {
-  return { section, key, read: (text) => (text === undefined || text === "" ? fallback : text) };
-}
-
-export function choiceSetting<const T extends string>(
-  section: string,
-  key: string,
-  fallback: T,
-  choices: readonly T[],
-): Setting<T> {
+/** Builders of the settings of one section. */
+export function sectionOf(section: string, { former, ...common }: SectionFacts = {}) {
+  function parsed<T>(key: string, parser: Parser<T>): Setting<T> {
+    const setting = parsedSetting(section, key, { ...common, ...parser });
+    return former === undefined
+      ? setting
+      : { ...setting, former: parsedSetting(former, key, parser) };
+  }
   return {
-    section,
-    key,
-    read(text) {
-      if (text === undefined || text === "") return fallback;
-      const found = choices.find((choice) => choice === text);
-      if (found !== undefined) return found;
-      throw unusable({ section, key }, text, `one of ${choices.join(", ")}`);
+    parsed,
+    integer(key: string, fallback: number, facts: IntegerFacts): Setting<number> {
+      return parsed(key, { ...facts, default: fallback, ...integerValues(facts) });
+    },
+    /** A positive integer, or CouchDB's `infinity`. */
+    limit(key: string, fallback: number, facts: SettingFacts): Setting<number> {
+      const { parse, values } = integerValues({});
+      return parsed(key, {
+        ...facts,
+        default: fallback,
+        values: `${values}, infinity`,
+        parse: (text) => (text === "infinity" ? { value: Number.POSITIVE_INFINITY } : parse(text)),
+      });
+    },
+    coefficient(key: string, fallback: number, facts: SettingFacts): Setting<number> {
+      return parsed(key, {
+        ...facts,
+        default: fallback,
+        values: "above 0, at most 1",
+        parse(text) {
+          const value = Number(text);
+          const isPart = value > 0 && value <= 1;
+          return isPart ? { value } : { expected: "a number above 0 and at most 1" };
+        },
+      });
+    },
+    flag(key: string, fallback: boolean, facts: SettingFacts): Setting<boolean> {
+      return parsed(key, {
+        ...facts,
+        default: fallback,
+        values: "true, false",
+        parse: (text) =>
+          text === "true" || text === "false"
+            ? { value: text === "true" }
+            : { expected: "true or false" },
+      });
+    },
+    text<T extends string | undefined>(
+      key: string,
+      fallback: T,
+      facts: SettingFacts,
+    ): Setting<string | T> {
+      return parsed<string | T>(key, {
+        ...facts,
+        default: fallback,
+        parse: (value) => ({ value }),
+      });
+    },
+    choice<const T extends string>(
+      key: string,
+      fallback: T,
+      choices: readonly T[],
+      facts: SettingFacts,
+    ): Setting<T> {
+      return parsed<T>(key, {
+        values: choices.map((choice) => `\`${choice}\``).join(", "),
+        ...facts,
+        default: fallback,
+        parse(text) {
+          const value = choices.find((choice) => choice === text);
+          return value === undefined ? { expected: `one of ${choices.join(", ")}` } : { value };
+        },
+      });
+    },
+    /** Texts with commas between them. */
+    list(
+      key: string,
+      fallback: readonly string[],
+      facts: SettingFacts,
+    ): Setting<readonly string[]> {
+      return parsed<readonly string[]>(key, {
+        ...facts,
+        default: fallback,
+        isEmptyText: true,
+        parse: (text) => ({ value: listed(text) }),
+      });
+    },
+    /** At least one of the choices, with commas between them. */
+    someOf<const T extends string>(
+      key: string,
+      fallback: readonly T[],
+      choices: readonly T[],
+      facts: SettingFacts,
+    ): Setting<readonly T[]> {
+      return parsed<readonly T[]>(key, {
+        values: choices.map((choice) => `\`${choice}\``).join(", "),
+        ...facts,
+        default: fallback,
+        parse(text) {
+          const names = listed(text);
+          const isKnown = names.every((name) => (choices as readonly string[]).includes(name));
+          return isKnown && names.length > 0
+            ? { value: names as readonly T[] }
+            : { expected: `a list of ${choices.join(", ")}` };
+        },
+      });
     },
   };
 }
 
-/** Texts with commas between them. */
-export function listSetting(
-  section: string,
-  key: string,
-  fallback: readonly string[],
-): Setting<readonly string[]> {
-  return {
-    section,
-    key,
-    read(text) {
-      if (text === undefined) return fallback;
-      return text
-        .split(",")
-        .map((item) => item.trim())
-        .filter((item) => item !== "");
-    },
-  };
+/** The items of a text with commas between them. */
+export function listed(text: string): readonly string[] {
+  return text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
 }
 
 /** `[section] key = text: expected …` */
-export function unusable(
-  { section, key }: { readonly section: string; readonly key: string },
-  text: string,
-  expected: string,
-): ConfigError {
+export function unusable({ section, key }: Place, text: string, expected: string): ConfigError {
   return new ConfigError(`[${section}] ${key} = ${text}: expected ${expected}`);
 }
 
 export type SettingsOf<T> = { readonly [Name in keyof T]: Setting<T[Name]> };
 
-/** An object whose members read the configuration when they are read. Copying it takes today's values. */
+/** The values of a table of settings. */
+export type Values<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends Setting<infer T> ? T : never;
+};
+
+/** An object whose members read the configuration when they are read, and that cannot be copied (`valuesNow`). */
 export function liveSettings<T extends object>(texts: SettingTexts, settings: SettingsOf<T>): T {
   const live = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
     Object.defineProperty(live, name, { enumerable: true, get: () => readSetting(texts, setting) });
   }
-  return live as T;
+  return forbidCopies(live) as T;
 }
 
 export function readSetting<T>(texts: SettingTexts, { section, key, read, former }: Setting<T>): T {
@@ -132,38 +212,29 @@ export function readSetting<T>(texts: SettingTexts, { section, key, read, former
   return text === undefined && former !== undefined ? readSetting(texts, former) : read(text);
 }
 
-/**
- * Settings that moved to other sections in CouchDB and are still read in their former ones. `settingsIn` makes them for
- * the sections that it is told.
- */
-export function movedSettings<Sections extends object, T>(
-  settingsIn: (sections: Sections) => SettingsOf<T>,
-  { now, formerly }: { readonly now: Sections; readonly formerly: Sections },
-): SettingsOf<T> {
-  const former: Readonly<Record<string, Setting<unknown>>> = settingsIn(formerly);
-  const moved = Object.entries<Setting<unknown>>(settingsIn(now)).map(([name, setting]) => {
-    const before = former[name];
-    const isMoved = before !== undefined && before.section !== setting.section;
-    return [name, isMoved ? { ...setting, former: before } : setting] as const;
-  });
-  return Object.fromEntries(moved) as SettingsOf<T>;
-}
-
-/** `parse` answers the value, or says in words what it expected. */
-function setting<T extends number | boolean>(
-  section: string,
-  key: string,
-  fallback: T,
-  parse: (text: string) => T | string,
-): Setting<T> {
+function parsedSetting<T>(section: string, key: string, parser: Parser<T>): Setting<T> {
+  const { default: fallback, parse, isEmptyText = false, ...facts } = parser;
   return {
     section,
     key,
+    ...facts,
     read(text) {
-      if (text === undefined || text === "") return fallback;
-      const value = parse(text);
-      if (typeof value === "string") throw unusable({ section, key }, text, value);
-      return value;
+      if (text === undefined || (text === "" && !isEmptyText)) return fallback;
+      const parsed = parse(text);
+      if ("value" in parsed) return parsed.value;
+      throw unusable({ section, key }, parsed.at ?? text, parsed.expected);
+    },
+  };
+}
+
+function integerValues({ min = 1, max = Number.MAX_SAFE_INTEGER }: Omit<IntegerFacts, "meaning">) {
+  const hasMax = max < Number.MAX_SAFE_INTEGER;
+  return {
+    values: hasMax ? `${min} to ${max}` : `${min} or more`,
+    parse(text: string): Parsed<number> {
+      const value = Number(text);
+      if (/^\d+$/.test(text) && value >= min && value <= max) return { value };
+      return { expected: `an integer of ${hasMax ? `${min} to ${max}` : `at least ${min}`}` };
     },
   };
 }

@@ -1,18 +1,13 @@
 /** `[ssl]`: how the API is served over TLS, with CouchDB's names. Read when a node starts. */
 import { getCiphers, type SecureVersion } from "node:tls";
 import {
-  booleanSetting,
   ConfigError,
-  integerSetting,
   liveSettings,
-  type Setting,
-  type SettingsOf,
+  type Parsed,
   type SettingTexts,
-  textSetting,
-  unusable,
+  sectionOf,
+  type Values,
 } from "./settings.ts";
-
-const SECTION = "ssl";
 
 /** All files are PEM. */
 export interface ServerTls {
@@ -44,52 +39,70 @@ export interface TlsVersions {
   readonly max: SecureVersion;
 }
 
-interface TlsTexts extends Omit<ServerTls, "certificateFile" | "keyFile" | "clients"> {
-  readonly isEnabled: boolean;
-  readonly certificateFile: string | undefined;
-  readonly keyFile: string | undefined;
-  readonly verifiesClients: boolean;
-  readonly requiresClientCertificates: boolean;
-  readonly depthMax: number;
-  /** OpenSSL never does it otherwise. */
-  readonly renegotiatesSecurely: true;
-  /** A function of Erlang. */
-  readonly verifyFunction: undefined;
-}
-
 /** CouchDB's names of the versions, in their order; the older ones are given up (RFC 8996). */
 const VERSIONS: readonly (readonly [string, SecureVersion])[] = [
   ["tlsv1.2", "TLSv1.2"],
   ["tlsv1.3", "TLSv1.3"],
 ];
 
-const SETTINGS: SettingsOf<TlsTexts> = {
-  isEnabled: booleanSetting(SECTION, "enable", false),
-  port: integerSetting(SECTION, "port", 6984, { min: 0, max: 65_535 }),
-  certificateFile: textSetting(SECTION, "cert_file", undefined),
-  keyFile: textSetting(SECTION, "key_file", undefined),
-  password: textSetting(SECTION, "password", undefined),
-  authoritiesFile: textSetting(SECTION, "cacert_file", undefined),
-  verifiesClients: booleanSetting(SECTION, "verify_ssl_certificates", false),
-  requiresClientCertificates: booleanSetting(SECTION, "fail_if_no_peer_cert", false),
-  depthMax: integerSetting(SECTION, "ssl_certificate_max_depth", 1, { min: 0 }),
-  versions: {
-    section: SECTION,
-    key: "tls_versions",
-    read: readVersions,
-    defaultText: VERSIONS.map(([name]) => name).join(", "),
-  },
-  ciphers: { section: SECTION, key: "ciphers", read: readCiphers },
-  renegotiatesSecurely: fixed<true>("secure_renegotiate", true, "true"),
-  verifyFunction: fixed("verify_fun", undefined, "nothing: a function of Erlang cannot be called"),
-};
+const { flag, integer, parsed, text } = sectionOf("ssl", { waitsForStart: true });
 
-export const SERVER_TLS_SETTINGS: readonly Setting<unknown>[] =
-  Object.values<Setting<unknown>>(SETTINGS);
+export const SERVER_TLS_SETTINGS = {
+  isEnabled: flag("enable", false, { meaning: "whether TLS is served" }),
+  port: integer("port", 6984, {
+    min: 0,
+    max: 65_535,
+    meaning: "0 picks a free one, which is printed",
+  }),
+  certificateFile: text("cert_file", undefined, {
+    meaning: "the certificate, with those between it and its authority (PEM)",
+  }),
+  keyFile: text("key_file", undefined, { meaning: "its key (PEM)" }),
+  password: text("password", undefined, { meaning: "of the key" }),
+  authoritiesFile: text("cacert_file", undefined, {
+    meaning: "authorities (PEM): of clients, and of the certificate itself",
+  }),
+  verifiesClients: flag("verify_ssl_certificates", false, {
+    meaning:
+      "whether clients are asked for certificates. One with a wrong certificate is refused; needs `cacert_file`. A certificate opens the connection and names no user",
+  }),
+  requiresClientCertificates: flag("fail_if_no_peer_cert", false, {
+    meaning: "whether clients without a certificate are refused, too",
+  }),
+  depthMax: integer("ssl_certificate_max_depth", 1, {
+    min: 0,
+    meaning: "most certificates between a client's and a trusted one",
+  }),
+  versions: parsed<TlsVersions>("tls_versions", {
+    default: { min: "TLSv1.2", max: "TLSv1.3" },
+    defaultText: VERSIONS.map(([name]) => name).join(", "),
+    meaning:
+      "one or both, also in Erlang's form `['tlsv1.2', 'tlsv1.3']`. CouchDB: older ones, too",
+    parse: parseVersions,
+  }),
+  ciphers: parsed<string | undefined>("ciphers", {
+    default: undefined,
+    defaultWords: "Node's",
+    meaning:
+      "a list of OpenSSL's names, also in the form `[\"ECDHE-RSA-AES128-GCM-SHA256\"]`. CouchDB: Erlang's tuples, too",
+    parse: parseCiphers,
+  }),
+  /** OpenSSL never does it otherwise. */
+  renegotiatesSecurely: parsed<true>("secure_renegotiate", {
+    default: true,
+    meaning: "nothing else is accepted",
+    parse: (text) => (text === "true" ? { value: true } : { expected: "true" }),
+  }),
+  verifyFunction: parsed<undefined>("verify_fun", {
+    default: undefined,
+    meaning: "refused: it names a function of Erlang",
+    parse: () => ({ expected: "nothing: a function of Erlang cannot be called" }),
+  }),
+};
 
 /** Undefined if `[ssl] enable` is not true. Throws a ConfigError when something that is needed is not named. */
 export function readServerTls(texts: SettingTexts): ServerTls | undefined {
-  const settings = { ...liveSettings(texts, SETTINGS) };
+  const settings = liveSettings<Values<typeof SERVER_TLS_SETTINGS>>(texts, SERVER_TLS_SETTINGS);
   const { isEnabled, verifiesClients, requiresClientCertificates, depthMax } = settings;
   if (!isEnabled) return undefined;
   const { port, password, versions, ciphers, authoritiesFile } = settings;
@@ -113,42 +126,29 @@ function failWith(error: Error): never {
 }
 
 /** Erlang's `['tlsv1.2', 'tlsv1.3']`, or the names alone. */
-function readVersions(text: string | undefined): TlsVersions {
-  const names = listed(text);
+function parseVersions(text: string): Parsed<TlsVersions> {
+  const names = namesIn(text);
   const chosen = VERSIONS.filter(([name]) => names.includes(name) || names.length === 0);
   const isKnown = names.every((name) => VERSIONS.some(([known]) => known === name));
   const [first, last] = [chosen[0], chosen.at(-1)];
-  if (first !== undefined && last !== undefined && isKnown) return { min: first[1], max: last[1] };
-  const expected = `a list of ${VERSIONS.map(([name]) => name).join(", ")}`;
-  throw unusable({ section: SECTION, key: "tls_versions" }, text ?? "", expected);
+  return first !== undefined && last !== undefined && isKnown
+    ? { value: { min: first[1], max: last[1] } }
+    : { expected: `a list of ${VERSIONS.map(([name]) => name).join(", ")}` };
 }
 
 /** Erlang's `["ECDHE-ECDSA-AES128-GCM-SHA256", …]`, or the names alone. */
-function readCiphers(text: string | undefined): string | undefined {
-  const names = listed(text);
-  if (names.length === 0) return undefined;
+function parseCiphers(text: string): Parsed<string | undefined> {
+  const names = namesIn(text);
+  if (names.length === 0) return { value: undefined };
   const known = new Set(getCiphers());
-  if (names.every((name) => known.has(name.toLowerCase()))) return names.join(":");
-  const expected = "a list of OpenSSL's names, such as ECDHE-ECDSA-AES128-GCM-SHA256";
-  throw unusable({ section: SECTION, key: "ciphers" }, text ?? "", expected);
+  if (names.every((name) => known.has(name.toLowerCase()))) return { value: names.join(":") };
+  return { expected: "a list of OpenSSL's names, such as ECDHE-ECDSA-AES128-GCM-SHA256" };
 }
 
-function listed(text = ""): readonly string[] {
+function namesIn(text: string): readonly string[] {
   const inner = /^\[(.*)\]$/.exec(text.trim())?.[1] ?? text;
   return inner
     .split(/[,:|]/)
     .map((name) => name.trim().replace(/^(["'])(.*)\1$/, "$2"))
     .filter((name) => name !== "");
-}
-
-/** A setting that has one value. */
-function fixed<T>(key: string, value: T, expected: string): Setting<T> {
-  return {
-    section: SECTION,
-    key,
-    read(text) {
-      if (text === undefined || text === "" || text === String(value)) return value;
-      throw unusable({ section: SECTION, key }, text, expected);
-    },
-  };
 }

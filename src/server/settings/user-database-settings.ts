@@ -1,42 +1,27 @@
 /** `[couch_peruser]`: a database for each user, read live. */
 import { isDatabaseName } from "../../databases/index.ts";
-import {
-  booleanSetting,
-  liveSettings,
-  type Setting,
-  type SettingsOf,
-  type SettingTexts,
-  unusable,
-} from "./settings.ts";
-
-export interface UserDatabaseSettings {
-  readonly isEnabled: boolean;
-  /** Whether a user's database is deleted with the user. */
-  readonly deletesDatabases: boolean;
-  /** What the names of the databases begin with, before the bytes of the user's name as hex digits. */
-  readonly prefix: string;
-}
+import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 export const USER_DATABASES_SECTION = "couch_peruser";
-const PREFIX_DEFAULT = "userdb-";
 
-const SETTINGS: SettingsOf<UserDatabaseSettings> = {
-  isEnabled: booleanSetting(USER_DATABASES_SECTION, "enable", false),
-  deletesDatabases: booleanSetting(USER_DATABASES_SECTION, "delete_dbs", false),
-  prefix: { section: USER_DATABASES_SECTION, key: "database_prefix", read: readPrefix },
+const { flag, parsed } = sectionOf(USER_DATABASES_SECTION);
+
+export const USER_DATABASE_SETTINGS = {
+  isEnabled: flag("enable", false, { meaning: "whether each user of `_users` has a database" }),
+  deletesDatabases: flag("delete_dbs", false, { meaning: "whether it is deleted with the user" }),
+  /** The bytes of the user's name follow it as hex digits. */
+  prefix: parsed<string>("database_prefix", {
+    default: "userdb-",
+    meaning: "what its name begins with",
+    // A system database is no prefix: its own hooks would judge what users write.
+    parse: (value) =>
+      isDatabaseName(value) && !value.startsWith("_")
+        ? { value }
+        : { expected: "the beginning of a database name" },
+  }),
 };
-
-export const USER_DATABASE_SETTINGS: readonly Setting<unknown>[] =
-  Object.values<Setting<unknown>>(SETTINGS);
+export type UserDatabaseSettings = Values<typeof USER_DATABASE_SETTINGS>;
 
 export function userDatabaseSettings(texts: SettingTexts): UserDatabaseSettings {
-  return liveSettings(texts, SETTINGS);
-}
-
-/** A system database is no prefix: its own hooks would judge what users write. */
-function readPrefix(text: string | undefined): string {
-  if (text === undefined || text === "") return PREFIX_DEFAULT;
-  if (isDatabaseName(text) && !text.startsWith("_")) return text;
-  const expected = "the beginning of a database name";
-  throw unusable({ section: USER_DATABASES_SECTION, key: "database_prefix" }, text, expected);
+  return liveSettings(texts, USER_DATABASE_SETTINGS);
 }

@@ -15,6 +15,7 @@ import {
   type Runtime,
   utf8Decode,
   utf8Encode,
+  valuesNow,
 } from "../../base/index.ts";
 import {
   type Change,
@@ -92,7 +93,7 @@ export class UserDatabases implements Service {
   async #workOff(): Promise<"more" | Watch> {
     const { kv, runtime, databases, progressKey } = this.#parts;
     // One value of each for the whole transaction.
-    const settings = { ...this.#parts.settings };
+    const settings = valuesNow(this.#parts.settings);
     const { deeds, next } = await kv.transact(
       async (tx) => {
         const users = await databases.open(tx, USERS);

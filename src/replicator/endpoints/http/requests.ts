@@ -11,6 +11,7 @@ import {
   type Runtime,
   type ScanOptions,
   Turns,
+  valuesNow,
 } from "../../../base/index.ts";
 import { namesSystemDatabase } from "../../../databases/index.ts";
 import {
@@ -194,7 +195,7 @@ export class HttpRequests {
     this.#parts = parts;
     this.#inactivityTimeoutMs = options.connectionTimeoutMs;
     this.#connection = {
-      tls: { ...parts.tls, ...address.tls },
+      tls: { ...valuesNow(parts.tls), ...address.tls },
       ...(parts.generation === undefined ? {} : { generation: parts.generation }),
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };

@@ -1,0 +1,18 @@
+/** Objects whose members are read at each use, such as settings that change while a program runs. */
+
+const LIVE = Symbol("live");
+
+/** Makes copies of the object (`{...live}`) throw: they would keep the values of the present. */
+export function forbidCopies<T extends object>(live: T): T {
+  return Object.defineProperty(live, LIVE, {
+    enumerable: true,
+    get() {
+      throw new TypeError("live values were copied; the copy would not follow changes");
+    },
+  });
+}
+
+/** Returns a copy that keeps the values of the present. */
+export function valuesNow<T extends object>(live: T): T {
+  return Object.fromEntries(Object.entries(live)) as T;
+}
