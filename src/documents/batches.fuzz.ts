@@ -32,6 +32,6 @@ test("no item is taken before its batch is asked for", () => {
   })();
   const batches = batchesOf(items, { countMax: 3, lengthMax: 100, lengthOf: () => 1 });
   expect(batches.next().value).toEqual([1, 2, 3]);
-  // One more tells that the batch was full.
+  // One more item shows that the batch was full.
   expect(takenCount).toBe(4);
 });

@@ -1,14 +1,17 @@
-/** Batches that are bounded in count and length. */
+/** Batches bounded in count and total length. */
 export interface BatchSizes<Item> {
   readonly countMax: number;
-  /** An item that is longer makes a batch of its own. */
+  /** A longer item gets a batch of its own. */
   readonly lengthMax: number;
   lengthOf(item: Item): number;
-  /** What items may have in common, and how many of a batch may; without it, all may. */
+  /** Limits the number of items with the same key per batch. */
   readonly alike?: { keyOf(item: Item): string; readonly countMax: number };
 }
 
-/** The items in their order, in batches as large as the sizes allow. Takes no item before its batch is asked for. */
+/**
+ * Splits the items, in order, into batches as large as the sizes permit. Items are taken lazily,
+ * batch by batch.
+ */
 export function* batchesOf<Item>(
   items: Iterable<Item>,
   { countMax, lengthMax, lengthOf, alike }: BatchSizes<Item>,

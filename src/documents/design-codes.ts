@@ -1,6 +1,6 @@
 /**
- * Remembers design documents by their revision, so that most writes, and most feeds with a filter, read none of them.
- * Those without a validation function are mostly remembered as such, and their texts are not kept.
+ * Cache of design documents by revision, so that most writes and most filtered feeds read none of
+ * them. For most documents without a validation function, only that fact is kept, not the text.
  */
 import type { JsonValue, LongText, Turns } from "../base/index.ts";
 import type { Database, HookedDatabase } from "../databases/index.ts";
@@ -8,9 +8,9 @@ import type { ReadTransaction } from "../kv/index.ts";
 import { DesignOutline } from "./design-outline.ts";
 import { storedDocumentPieces } from "./stored-document.ts";
 
-/** Design documents that are remembered; the one that was read first is forgotten first. */
+/** Maximum number of cached design documents. The oldest entry is evicted first. */
 const CODE_COUNT_MAX = 1_000;
-/** Of their texts. */
+/** Maximum total size of their texts. */
 const CODE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** A revision of a design document. */
@@ -19,28 +19,28 @@ export interface DesignPlace {
   readonly revision: string;
 }
 
-/** The text of a design document, and its members. */
+/** Text and top-level members of a design document. */
 export interface DesignCode {
-  /** Names the document and its revision. */
+  /** Identifies the document and its revision. */
   readonly codeId: string;
   readonly text: LongText;
   readonly outline: DesignOutline;
 }
 
-/** What is known of a revision. */
+/** Cached facts about a revision. */
 interface Known {
   readonly isValidator: boolean;
-  /** Undefined: nobody has asked for it. */
+  /** Absent if the code has not been requested yet. */
   readonly code: DesignCode | undefined;
 }
 
 export class DesignCodes {
   readonly #known = new Map<string, Known>();
-  /** What is being read; others who need it wait for it, since it may be long. */
+  /** Reads in progress, which other callers share because the document may be long. */
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   #byteCount = 0;
 
-  /** Undefined when the document has no validation function, or is not there any more. */
+  /** Returns `undefined` if the document has no validation function or no longer exists. */
   async validator(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -54,14 +54,14 @@ export class DesignCodes {
     return read?.isValidator ? read.code : undefined;
   }
 
-  /** Undefined when the document is not there any more, and for who may not see it. */
+  /** Returns `undefined` if the document no longer exists or the caller may not read it. */
   async code(
     tx: ReadTransaction,
     database: Database,
     place: DesignPlace,
     turns: Turns,
   ): Promise<DesignCode | undefined> {
-    // Not everybody sees what is remembered.
+    // The cache ignores read permissions.
     if (database.hasReadRule) return (await readDesign(tx, database, place, turns))?.code;
     const known = this.#known.get(codeIdOf(database, place));
     const read =
@@ -81,7 +81,7 @@ export class DesignCodes {
     for (;;) {
       const shared = this.#reading.get(codeId);
       if (shared === undefined) break;
-      // What another transaction did not get, this one may.
+      // Another transaction may have failed where this one succeeds.
       const known = await shared.catch(() => undefined);
       if (known?.code !== undefined || (known !== undefined && !isKept)) return known;
     }
@@ -143,7 +143,7 @@ function byteCountOf(known: Known | undefined): number {
   return byteCount;
 }
 
-/** As JavaScript takes it. */
+/** Truthiness as in JavaScript. */
 function isTrue(value: JsonValue | undefined): boolean {
   if (value === undefined) return false;
   return value.isObject || value.isArray || Boolean(JSON.parse(value.text));

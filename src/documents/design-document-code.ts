@@ -1,6 +1,6 @@
 /**
- * Checks whether the functions of a design document's views compile (`couch_mrview:validate`). Here only `filter=_view`
- * runs them.
+ * Checks that the functions of a design document's views compile (`couch_mrview:validate`). Here
+ * they run only for `filter=_view`.
  */
 import { randomHex, type Utf8Text } from "../base/index.ts";
 import { type Refusal, SandboxError, type Share } from "../databases/index.ts";
@@ -12,7 +12,10 @@ interface ViewFunction {
   readonly kind: "map" | "reduce";
 }
 
-/** The functions of a well-formed design document that are code: no names of CouchDB's own, and no other language. */
+/**
+ * Yields the view functions that are source code, rather than names of CouchDB's built-in
+ * functions, if the language is JavaScript.
+ */
 async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunction, void> {
   const isJavascript = (await design.member("language"))?.isString("javascript") ?? true;
   const views = await design.member("views");
@@ -25,7 +28,7 @@ async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunctio
   }
 }
 
-/** What CouchDB says of the first function of a well-formed design document that does not; null when all of them do. */
+/** CouchDB's message for the first function that does not compile, or null if all do. */
 export async function compilationFault(
   { runtime, sandbox, timeoutMs }: DesignFunctions,
   {
@@ -44,7 +47,7 @@ export async function compilationFault(
   for await (const { view, kind } of viewFunctions(design)) {
     const path = ["views", view, kind];
     try {
-      // Without a run it is only compiled.
+      // Without runs, the code is only compiled.
       await sandbox.call({
         codeId,
         code: [body.bytes],

@@ -1,11 +1,14 @@
 /**
- * The form of a design document (`couch_mrview:validate`): the types of its members, and values that are impossible. It may be long, so
- * others have their turns meanwhile.
+ * Form of a design document (`couch_mrview:validate`): types of its members and impossible values.
+ * A long document is checked in turns with other work.
  */
 import type { JsonKind, JsonValue, NamedValue, Turns } from "../base/index.ts";
 import type { DesignOutline } from "./design-outline.ts";
 
-/** Of a member by its path of one or two names; `*` stands for every name. CouchDB's list, in its order, which decides what is told first. */
+/**
+ * Permitted types by member path of one or two names; `*` stands for every name. In CouchDB's
+ * order, which decides which error is reported first.
+ */
 const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: JsonKind[]])[] = [
   ["filters", "object"],
   ["filters.*", "string", "object"],
@@ -27,17 +30,20 @@ const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: JsonKind[]])[] =
   ["views.*", "object"],
 ];
 
-/** Names of reduce functions that begin like those of CouchDB itself. */
+/** Names of CouchDB's built-in reduce functions. */
 const BUILT_IN_REDUCE =
   /^_(sum|count|stats|approx_count_distinct|first|last|(top|bottom)_([1-9]\d?|100)$)/;
 
-/** Of views, filters and the like in one design document. CouchDB: has no bound, and makes one index of all views. */
+/**
+ * Maximum number of views, filters and the like in one design document. CouchDB has no limit and
+ * makes one index of all views.
+ */
 const FUNCTIONS_MAX = 10_000;
 
-/** Members that are looked at between two looks at the clock. */
+/** Number of members checked before yielding. */
 const TURN_MEMBERS = 1_000;
 
-/** CouchDB's sentence for a document that is none; undefined for one that can be written. */
+/** CouchDB's error message for an invalid design document, or `undefined` if it is valid. */
 export async function designDocumentFault(
   design: DesignOutline,
   turns: Turns,
@@ -54,7 +60,7 @@ export async function designDocumentFault(
   return (await viewsFault(design, turns)) ?? (await optionsFault(design));
 }
 
-/** The first of the members of an object that is as asked for. */
+/** The first member of an object that satisfies the predicate. */
 async function firstMember(
   object: JsonValue,
   turns: Turns,
@@ -72,7 +78,7 @@ function typeFault(path: string, kinds: readonly JsonKind[]): string {
   return `\`${path}\` field must have ${kinds.join(" or ")} type`;
 }
 
-/** The path of the first member that is there and is of none of the kinds. */
+/** Path of the first member whose type is none of `kinds`. */
 async function failingPath(
   design: DesignOutline,
   path: string,

@@ -1,4 +1,4 @@
-/** Filters that are functions of design documents (`couch_changes`, `couch_query_servers`). */
+/** Filter functions in design documents (`couch_changes`, `couch_query_servers`). */
 import { type JsonText, type Runtime, randomHex, Turns } from "../base/index.ts";
 import { type Database, type DatabaseInfo, type Document, shareOf } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
@@ -9,24 +9,27 @@ import type { DesignOutline } from "./design-outline.ts";
 import type { DocumentFilter } from "./document-filter.ts";
 import { sandboxRun, storedArgument } from "./sandbox-run.ts";
 
-/** Documents of one call into the sandbox. */
+/** Sizes of the batches of documents passed to the sandbox. */
 const CALL_SIZES: BatchSizes<Document> = {
   countMax: 100,
   lengthMax: 1_000_000,
   lengthOf: ({ body }) => body.length,
 };
 
-/** `design/name`: a filter function, or with `view` the map function of a view, which passes what it emits for. */
+/**
+ * `design/name`: a filter function, or with `view` the map function of a view, which passes
+ * documents for which it emits.
+ */
 export interface FilterName {
   readonly kind: "filter" | "view";
   readonly design: string;
   readonly name: string;
 }
 
-/** What a filter function learns of the request, as CouchDB gives it. */
+/** The request as a filter function sees it, as in CouchDB. */
 export interface FilterRequest {
   readonly method: string;
-  /** Decoded. */
+  /** Percent-decoded. */
   readonly path: readonly string[];
   readonly rawPath: string;
   readonly query: Readonly<Record<string, string>>;
@@ -36,11 +39,11 @@ export interface FilterRequest {
   readonly peer: string;
   readonly userName: string | null;
   readonly roles: readonly string[];
-  /** Aborts when the client has gone. */
+  /** Aborts when the client disconnects. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Throws a ProtocolError for what is not two names with a slash between them. */
+/** Throws a ProtocolError unless the text is two names separated by a slash. */
 export function parseFilterName(kind: FilterName["kind"], text: string): FilterName {
   const [design = "", name = "", ...more] = text.split("/");
   if (design !== "" && name !== "" && more.length === 0) return { kind, design, name };
@@ -48,7 +51,10 @@ export function parseFilterName(kind: FilterName["kind"], text: string): FilterN
   throw badRequest(`\`${kind}\` must be of the form \`${form}\``);
 }
 
-/** The function as it is now; later changes of the design document do not change the filter. Throws CouchDB's 404. */
+/**
+ * Opens the current version of the function; later changes of the design document do not affect the
+ * filter. Throws CouchDB's 404.
+ */
 export async function openDesignFilter(
   tx: ReadTransaction,
   { runtime, functions }: { readonly runtime: Runtime; readonly functions: DesignFunctions },
@@ -101,7 +107,7 @@ async function requireFunction(design: DesignOutline, path: readonly string[]): 
   }
 }
 
-/** The arguments of a filter function behind the document, as JSON. */
+/** The arguments of a filter function after the document, as JSON. */
 function requestText(
   request: FilterRequest,
   {

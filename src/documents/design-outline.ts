@@ -1,10 +1,13 @@
-/** What the server itself asks of a design document. It may have megabytes, of which hardly any concern it. */
+/**
+ * The members of a design document that the server itself needs. The document may be megabytes
+ * long.
+ */
 import { type JsonValue, outlineJsonInTurns, type Turns } from "../base/index.ts";
 
-/** The members of a member: views and what they have, filters. */
+/** Depth of the members that matter: views with their functions, and filters. */
 const MEMBER_DEPTH = 2;
 
-/** The members of a design document. They are looked into when they are asked for; the others are passed over. */
+/** The members of a design document, scanned on demand. */
 export class DesignOutline {
   readonly #whole: JsonValue;
   readonly #turns: Turns;
@@ -15,12 +18,12 @@ export class DesignOutline {
     this.#turns = turns;
   }
 
-  /** Of the text of a document or of its body, in UTF-8; with turns for others. */
+  /** Scans the UTF-8 text of a document or its body, yielding in between. */
   static async of(text: Uint8Array, turns: Turns): Promise<DesignOutline> {
     return new DesignOutline(await outlineJsonInTurns(text, { depthMax: 1 }, turns), turns);
   }
 
-  /** To be cut to the members of its members; undefined when there is none of that name. */
+  /** Returns a member scanned to depth 2, or `undefined` if there is none. */
   async member(name: string): Promise<JsonValue | undefined> {
     if (!this.#opened.has(name)) {
       const closed = this.#whole.member(name);

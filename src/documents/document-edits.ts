@@ -1,4 +1,4 @@
-/** Makes the edit of the store from a document on the wire. */
+/** Converts a document on the wire into an edit for the store. */
 import type { AttachmentEdit, DocumentEdit, RevisionPath } from "../databases/index.ts";
 import {
   badRequest,
@@ -10,7 +10,10 @@ import {
   type WireDocument,
 } from "../protocol/index.ts";
 
-/** A document with its ancestors, to be grafted (`new_edits: false`). Throws a ProtocolError when it has no revision. */
+/**
+ * The edit for a document with its ancestors (`new_edits: false`). Throws a ProtocolError if it has
+ * no revision.
+ */
 export function replicatedEdit(
   { id, revision, revisions, deleted, body }: WireDocument,
   attachments: readonly AttachmentEdit[],
@@ -27,19 +30,21 @@ export function replicatedEdit(
   return { mode: "replicated", id, deleted, body, attachments, revisions: path };
 }
 
-/** The revision that an edit brings with it; undefined for a user's, which gets one when it is written. */
+/** The revision that a replicated edit brings along. A user's edit gets one when it is written. */
 export function replicatedRevision(edit: DocumentEdit): string | undefined {
   if (edit.mode !== "replicated") return undefined;
   return formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
 }
 
-/** Of a revision without its ancestors. */
+/** The path of a single revision without ancestors. */
 function pathOf(revision: string | undefined): RevisionPath | undefined {
   const parsed = revision === undefined ? undefined : parseRevision(revision);
   return parsed && { start: parsed.generation, hashes: [parsed.hash] };
 }
 
-/** An attachment that stays as it is stored. A digest that is not MD5 cannot tell which. */
+/**
+ * An attachment that stays as stored. A digest other than MD5 cannot identify it and is ignored.
+ */
 export function stubEdit({ name, digest, revisionPosition }: WireAttachment): AttachmentEdit {
   return {
     kind: "stub",

@@ -1,4 +1,4 @@
-/** What stands at a path of a stored document. */
+/** Values at paths of a stored document. */
 import {
   JsonFields,
   type JsonText,
@@ -12,15 +12,15 @@ import { type RenderOptions, renderStoredDocument } from "./stored-document.ts";
 
 const EMPTY_BODY = Utf8Text.of("{}");
 
-/** Finds values by their paths; undefined where nothing is. */
+/** Looks up values by path; returns `undefined` for missing ones. */
 export type Fields = Pick<JsonFields, "at">;
 
-/** Of a document whose whole text is there. */
+/** Fields of a document whose whole text is in memory. */
 export function fieldsOfText(document: JsonText, depth: number, turns: Turns): Promise<Fields> {
   return JsonFields.open(utf8Encode(document), depth, turns);
 }
 
-/** Of a long one: its body is looked through as it is stored, in turns. */
+/** Fields of a long document, whose stored body is scanned in turns. */
 export async function fieldsOfDocument(
   document: Document,
   options: RenderOptions,
@@ -29,7 +29,7 @@ export async function fieldsOfDocument(
   const body = await JsonFields.open(await document.body.bytesInTurns(turns), 1, turns);
   const others = renderStoredDocument({ ...document, body: EMPTY_BODY }, options);
   const beside = await JsonFields.open(utf8Encode(others), 1, turns);
-  // What stands beside the body has names that begin so.
+  // Names with an underscore are stored next to the body.
   return {
     at: (path): Promise<JsonValue | undefined> =>
       (path[0]?.startsWith("_") === true ? beside : body).at(path),

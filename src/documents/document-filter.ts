@@ -1,14 +1,17 @@
-/** The port of a filter: which documents pass. */
+/** The port of a filter, which decides which documents pass. */
 import { Turns } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { DocumentSelector, SelectorLimits } from "./document-selector.ts";
 import { documentArgument } from "./sandbox-run.ts";
 
-/** Whether each of the documents passes. One that is a function, or a selector that takes long, throws a SandboxError when that fails. */
+/**
+ * Returns whether each document passes. Functions, and selectors that take long, throw a
+ * SandboxError if they fail.
+ */
 export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean[]>;
 
-/** Those pass that match, in their form on the wire. */
+/** Passes documents whose wire form matches the selector. */
 export function matchingFilter(
   selector: DocumentSelector,
   functions: DesignFunctions & SelectorLimits,

@@ -1,19 +1,22 @@
-/** A selector that is held against documents: in this turn, or in the sandbox where that would keep others waiting. */
+/**
+ * A selector applied to documents, either immediately or, if that would block others, in the
+ * sandbox.
+ */
 import { type JsonText, parseJson, printJson } from "../base/index.ts";
 import type { Share } from "../databases/index.ts";
 import { compileSelector, type Selector, selectorWeight } from "../protocol/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { SandboxArgument } from "./sandbox-run.ts";
 
-/** To parse a byte takes as long as to hold some conditions against it. */
+/** Parsing a byte costs as much as checking this many conditions. */
 const PARSING_WEIGHT = 10;
 /**
- * Weight times bytes: some milliseconds, of which the worst selectors make twenty. A selector of three conditions is held against 300 kB
- * here, one of a thousand against 5 kB.
+ * Bound for weight times bytes: some milliseconds, up to twenty for the worst selectors. A selector
+ * of three conditions is applied here to 300 kB, one of a thousand to 5 kB.
  */
 const BRIEF_WORK_MAX = 4_000_000;
 
-/** Where selectors run that take long, and for how long. */
+/** Sandbox and time limit for expensive selectors. */
 export interface SelectorLimits extends Pick<DesignFunctions, "sandbox" | "timeoutMs"> {
   readonly share: Share;
   /** Aborts when the answer is no longer needed. */
@@ -26,24 +29,27 @@ export class DocumentSelector {
   readonly #bytesMax: number;
   #text: JsonText | undefined;
 
-  /** Throws a ProtocolError that names what is wrong with the selector. */
+  /** Throws a ProtocolError that names the error in the selector. */
   constructor(selector: Selector) {
     this.#selector = selector;
     this.#matches = compileSelector(selector);
     this.#bytesMax = BRIEF_WORK_MAX / (PARSING_WEIGHT + selectorWeight(selector));
   }
 
-  /** Whether a document of so many bytes is held against it within some milliseconds. */
+  /** Whether applying it to a document of this size takes only milliseconds. */
   isBrief(byteCount: number): boolean {
     return byteCount <= this.#bytesMax;
   }
 
-  /** Whether a document matches for which that is brief. It is a value of `parseJson`. */
+  /** Applies it to a document for which it is brief. The document is a value of `parseJson`. */
   matchesJson(document: unknown): boolean {
     return this.#matches(document);
   }
 
-  /** Whether a document in its form on the wire matches. Throws a SandboxError when that takes longer than a function may. */
+  /**
+   * Applies it to a document in wire form. Throws a SandboxError if that exceeds the time limit of
+   * a function.
+   */
   async matches(
     document: SandboxArgument,
     { sandbox, timeoutMs, share, signal }: SelectorLimits,

@@ -46,10 +46,16 @@ import { DesignOutline } from "./design-outline.ts";
 import { replicatedRevision } from "./document-edits.ts";
 import { NULL_ARGUMENT, newArgument, sandboxRun, storedArgument } from "./sandbox-run.ts";
 
-/** Attempts until all that a transaction met had been judged. More are needed only while others write the same documents. */
+/**
+ * Maximum number of attempts until every edit has a verdict. More than a few are needed only if
+ * others write the same documents concurrently.
+ */
 const ATTEMPT_COUNT_MAX = 20;
 
-/** Who writes a design document, and what validations say of all other documents. The last hook of every database, which sees what the others made of an edit. */
+/**
+ * Checks who may write design documents, and applies validation functions to all other documents.
+ * The last hook of every database, so it sees what other hooks made of an edit.
+ */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,
   beforeWrite(tx, database, edit, context) {
@@ -73,7 +79,7 @@ async function judgeDesign(
   return context.validation.judge(tx, database, edit, context);
 }
 
-/** Runs a transaction that writes a user's edits, with the verdicts that it needs. */
+/** Runs a transaction that writes user edits, together with the validations that it needs. */
 export async function transactValidated<T>(
   kv: KeyValueStore,
   functions: DesignFunctions,
@@ -101,33 +107,36 @@ export async function transactValidated<T>(
 
 type Question = EditQuestion | DesignQuestion;
 
-/** What validation functions say of an edit. */
+/** An edit to be judged by validation functions. */
 interface EditQuestion {
   readonly kind: "edit";
-  /** With the body, all that the verdict depends on. */
+  /** Everything that the verdict depends on, except the body. */
   readonly key: string;
   readonly body: Utf8Text;
-  /** The new document and the old one; made when it is asked. */
+  /** The new and the old document, rendered when the function is called. */
   readonly run: () => SandboxCall["runs"][number];
   readonly validators: readonly DesignCode[];
   readonly shared: JsonText;
   readonly share: Share;
 }
 
-/** Whether a design document has the form of one, and its functions compile. */
+/** A design document whose form, and whose functions' compilation, is to be checked. */
 interface DesignQuestion {
   readonly kind: "design";
   readonly key: "design";
-  /** The verdict depends on nothing else. */
+  /** The verdict depends only on this. */
   readonly body: Utf8Text;
   readonly share: Share;
 }
 
-/** What was said of questions. Bodies are compared, and are not part of a key: a key of megabytes is copied and hashed. */
+/**
+ * Known verdicts. Bodies are compared rather than included in the key, since a key of megabytes
+ * would be copied and hashed.
+ */
 class Verdicts {
   readonly #byKey = new Map<string, { readonly body: Utf8Text; readonly verdict: Verdict }[]>();
 
-  /** Undefined: nothing yet. */
+  /** Returns `undefined` for an unknown verdict. */
   get({ key, body }: Question): Verdict | undefined {
     return this.#byKey.get(key)?.find((known) => areSame(known.body, body))?.verdict;
   }
@@ -139,7 +148,7 @@ class Verdicts {
   }
 }
 
-/** Mostly it is the same body at the next attempt. */
+/** Usually it is the same object in the next attempt. */
 function areSame(left: Utf8Text, right: Utf8Text): boolean {
   return left === right || equalBytes(left.bytes, right.bytes);
 }
@@ -147,7 +156,7 @@ function areSame(left: Utf8Text, right: Utf8Text): boolean {
 const LONG_BODY_BYTES = 65_536;
 const UNJUDGED: EditVerdict = { rejected: "unjudged", reason: "There is no verdict yet" };
 
-/** Null: nothing was refused. */
+/** Null if the edit is accepted. */
 type Verdict = Refusal | null;
 
 class VerdictsMissing extends Error {
@@ -163,7 +172,10 @@ class DocumentValidation implements WriteValidation {
   readonly #functions: DesignFunctions;
   readonly #signal: AbortSignal | undefined;
   readonly #verdicts = new Verdicts();
-  /** As soon as they are read, not the promise of them: most databases have none, and then nothing is waited for. */
+  /**
+   * Holds the functions once read rather than the promise, so that callers need not await in the
+   * common case of a database without any.
+   */
   readonly #validators = new WeakMap<
     Transaction,
     readonly DesignCode[] | Promise<readonly DesignCode[]>
@@ -206,7 +218,7 @@ class DocumentValidation implements WriteValidation {
     if (verdict === undefined) {
       const missing = this.#missing.get(tx) ?? [];
       this.#missing.set(tx, [...missing, question]);
-      // The transaction will be tried again: until then megabytes need not be written.
+      // The transaction will be repeated, so megabytes need not be written now.
       return edit.body.length > LONG_BODY_BYTES ? UNJUDGED : { edit };
     }
     return verdict === null ? { edit } : { rejected: verdict.error, reason: verdict.reason };
@@ -233,7 +245,7 @@ class DocumentValidation implements WriteValidation {
     return validators;
   }
 
-  /** Throws VerdictsMissing when a written edit has no verdict. */
+  /** Throws VerdictsMissing if a written edit has no verdict. */
   requireVerdicts(tx: Transaction): void {
     const missing = this.#missing.get(tx);
     if (missing !== undefined) throw new VerdictsMissing(missing);
@@ -256,7 +268,7 @@ class DocumentValidation implements WriteValidation {
     return compilationFault(this.#functions, { body, design, share, signal: this.#signal });
   }
 
-  /** One design document after the other, each for all documents that none has refused yet. */
+  /** Asks one design document after the other, each about all edits not refused so far. */
   async #askValidators(questions: readonly EditQuestion[]): Promise<void> {
     const [first] = questions;
     let open = questions;
@@ -292,7 +304,7 @@ class DocumentValidation implements WriteValidation {
       if (!error.isLimit || questions.length === 1) {
         return questions.map(() => ({ error: error.error, reason: error.reason }));
       }
-      // One of them is to blame; the others are not to suffer for it.
+      // One of them caused the failure; the others are judged individually.
       const answers: Verdict[] = [];
       for (const question of questions) {
         append(answers, await this.#run(validator, [question]));
@@ -302,7 +314,10 @@ class DocumentValidation implements WriteValidation {
   }
 }
 
-/** Reads all design documents' revisions, so that a change of one of them conflicts with this transaction. */
+/**
+ * Reads the revisions of all design documents, so that a change of any of them conflicts with this
+ * transaction.
+ */
 async function readValidators(
   tx: Transaction,
   database: HookedDatabase,
@@ -356,7 +371,7 @@ async function editQuestion(
 
 const EMPTY_BODY = Utf8Text.of("{}");
 
-/** The leaf that the edit replaces; a new document, or one that was deleted, has none. */
+/** The leaf that the edit replaces, if any. A deleted one does not count. */
 async function oldDocument(
   tx: Transaction,
   database: HookedDatabase,
@@ -374,7 +389,7 @@ async function oldDocument(
   return (await database.readRevision(tx, edit.id, ancestor))[0];
 }
 
-/** As CouchDB shows it: a user's edit with the revision that it replaces, any other with its own. */
+/** As in CouchDB: a user's edit has the revision that it replaces, any other its own. */
 function newDocument(edit: DocumentEdit, old: Document | undefined): RenderedDocument {
   const stored = new Map(old?.attachments.map((attachment) => [attachment.name, attachment]));
   const revision = edit.mode === "interactive" ? edit.parent : replicatedRevision(edit);

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
 
-/** Takes a batch as a whole unless some of it are guilty. */
+/** Accepts a batch as a whole unless it contains a guilty item. */
 class Target {
   readonly guilty: ReadonlySet<number>;
-  /** Each write, each item that was taken, and each that was refused, in order. */
+  /** Writes, accepted items and refused items, in order. */
   readonly events: (readonly [kind: "write" | "taken" | "refused", ...items: number[]])[] = [];
 
   constructor(guilty: Iterable<number>) {
@@ -14,7 +14,7 @@ class Target {
 
   async write(items: readonly number[]): Promise<RefusedBatch<number, number>[]> {
     this.events.push(["write", ...items]);
-    // The cause says how many were written together.
+    // The cause is the number of items written together.
     if (items.some((item) => this.guilty.has(item))) return [{ items, cause: items.length }];
     for (const item of items) this.events.push(["taken", item]);
     return [];
@@ -34,7 +34,10 @@ class Target {
   }
 }
 
-/** Takes all but groups of items that hold a guilty one; each of these is refused as a part of its own. */
+/**
+ * Accepts everything except groups of items that contain a guilty one; each such group is refused
+ * separately.
+ */
 class GroupingTarget extends Target {
   readonly #groupSize: number;
 
@@ -62,7 +65,7 @@ const batch = fc.array(fc.boolean(), { maxLength: 70 }).map((isGuilty) => ({
   items: range(isGuilty.length),
   guilty: range(isGuilty.length).filter((item) => isGuilty[item]),
 }));
-/** Few guilty ones among many. */
+/** Few guilty items among many. */
 const rareGuilt = fc
   .tuple(fc.integer({ min: 1, max: 1_000 }), fc.array(fc.nat(), { maxLength: 5 }))
   .map(([count, places]) => ({

@@ -1,12 +1,13 @@
 /**
- * Splits a batch of writes that was refused as a whole into halves, until the documents to blame are found. All others
- * are written.
+ * Splits a batch that was refused as a whole into halves until the offending documents are found.
+ * All others are written.
  *
- * Of n documents, g of which are to blame, this takes at most 1 + 2 · g · ⌈log₂ n⌉ writes, and never more than 2n - 1.
+ * For n documents with g offenders, this takes at most 1 + 2 · g · ⌈log₂ n⌉ writes, and never more
+ * than 2n - 1.
  */
 import { append, assert } from "../base/index.ts";
 
-/** What was refused together, and why. */
+/** Items refused together, with the reason. */
 export interface RefusedBatch<Item, Cause> {
   readonly items: readonly Item[];
   readonly cause: Cause;
@@ -14,20 +15,21 @@ export interface RefusedBatch<Item, Cause> {
 
 export interface BatchWriting<Item, Cause> {
   /**
-   * Writes the items at once. Resolves with those of them that were refused as a whole, in one part or several: with none when each
-   * of them has an outcome of its own.
+   * Writes the items together. Resolves with those that were refused as a whole, in one or more
+   * parts; with none if every item has its own outcome.
    */
   write(items: readonly Item[]): Promise<readonly RefusedBatch<Item, Cause>[]>;
-  /** Is told of an item that was refused alone. */
+  /** Called for an item that was refused by itself. */
   refuse(item: Item, cause: Cause): void | Promise<void>;
   /**
-   * Whether both halves of a batch are written before either is split further, so that what can be written is, before anything is
-   * refused. Otherwise the items are written, and refused, in their order.
+   * Whether both halves of a batch are written before either is split further, so that everything
+   * writable is written before anything is refused. Otherwise items are written and refused in
+   * order.
    */
   readonly bothHalvesFirst?: boolean;
 }
 
-/** Writes the items, as one batch if they are taken so. */
+/** Writes the items, in one batch if possible. */
 export async function writeInHalves<Item, Cause>(
   items: readonly Item[],
   writing: BatchWriting<Item, Cause>,
@@ -36,7 +38,7 @@ export async function writeInHalves<Item, Cause>(
   for (const refused of await writing.write(items)) await splitRefused(refused, writing);
 }
 
-/** Goes on with a batch whose write was refused. */
+/** Continues with a batch whose write was refused. */
 export async function splitRefused<Item, Cause>(
   { items, cause }: RefusedBatch<Item, Cause>,
   writing: BatchWriting<Item, Cause>,

@@ -1,4 +1,4 @@
-/** The arguments of functions of design documents. */
+/** Arguments for functions of design documents. */
 import { type JsonText, type LongText, utf8Encode } from "../base/index.ts";
 import type { Document, SandboxCall } from "../databases/index.ts";
 import {
@@ -12,31 +12,31 @@ import {
   storedDocumentPieces,
 } from "./stored-document.ts";
 
-/** Longer arguments are handed over each by itself. */
+/** Longer arguments are passed individually. */
 const LONG_BYTES = 65_536;
 
-/** A document for a function or a selector, which is made when it is needed. */
+/** A document for a function or selector, rendered on demand. */
 export interface SandboxArgument {
-  /** Nearly, in bytes. */
+  /** Approximate length in bytes. */
   readonly length: number;
   text(): JsonText;
-  /** The same, of whose bytes most are those that are there. */
+  /** Like `text`, as pieces that mostly share existing memory. */
   pieces(): LongText;
 }
 
-/** No document. */
+/** The argument `null`. */
 export const NULL_ARGUMENT: SandboxArgument = {
   length: 0,
   text: () => "null",
   pieces: () => [utf8Encode("null")],
 };
 
-/** A document that is stored, with its revisions. */
+/** A stored document with its revisions. */
 export function storedArgument(document: Document): SandboxArgument {
   return documentArgument(document, { revisions: true });
 }
 
-/** The same, with what else is asked for. */
+/** A stored document, rendered with `options`. */
 export function documentArgument(document: Document, options: RenderOptions = {}): SandboxArgument {
   return {
     length: document.body.length,
@@ -45,7 +45,7 @@ export function documentArgument(document: Document, options: RenderOptions = {}
   };
 }
 
-/** A document that is yet to be written. */
+/** A document that has not been written yet. */
 export function newArgument(document: RenderedDocument): SandboxArgument {
   return {
     length: document.body.length,
@@ -54,7 +54,7 @@ export function newArgument(document: RenderedDocument): SandboxArgument {
   };
 }
 
-/** The first arguments of one run. */
+/** The leading arguments of one run. */
 export function sandboxRun(parts: readonly SandboxArgument[]): SandboxCall["runs"][number] {
   let byteCount = 0;
   for (const { length } of parts) byteCount += length;

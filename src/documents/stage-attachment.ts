@@ -1,4 +1,4 @@
-/** The bytes of attachments on their way into the store, before the document that refers to them. */
+/** Stores the bytes of attachments before the document that refers to them is written. */
 import { errorCode, OperationalError, type Turns } from "../base/index.ts";
 import type {
   AttachmentEdit,
@@ -12,33 +12,35 @@ import { isMd5Digest } from "../protocol/index.ts";
 /** The default type of an attachment. */
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
-/** An attachment whose bytes are to be stored, as its sender describes it. What is not said is not checked. */
+/** An attachment to be stored, as described by its sender. Missing members are not checked. */
 export interface DescribedAttachment {
   readonly name: string;
   readonly contentType?: string | undefined;
   readonly revisionPosition?: number | undefined;
-  /** Of the bytes as they come. */
+  /** Digest of the bytes as received. */
   readonly digest?: string | undefined;
-  /** In bytes, as they come. */
+  /** Length of the bytes as received. */
   readonly length?: number | undefined;
-  /** The bytes come compressed, and are kept so. */
+  /** The bytes are received compressed and stored that way. */
   readonly encoding?: "gzip" | undefined;
-  /** Compresses bytes that come plain; undefined: they stay as they are. */
+  /** Compression level for uncompressed bytes. Default: not compressed. */
   readonly compressionLevel?: number | undefined;
 }
 
-/** One whose bytes are on their way. */
+/** An attachment whose bytes are still being received. */
 export interface IncomingAttachment extends DescribedAttachment {
-  /** Can be read once. */
+  /** Can be read only once. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** One whose bytes are at hand. */
+/** An attachment whose bytes are in memory. */
 export interface WholeAttachment extends DescribedAttachment {
   readonly bytes: Uint8Array;
 }
 
-/** Stores the bytes, and returns what a document says to have them. Throws as `AttachmentStore.stage` does. */
+/**
+ * Stores the bytes and returns the reference for the document. Throws like `AttachmentStore.stage`.
+ */
 export async function stageAttachment(
   store: AttachmentStore,
   database: Database,
@@ -49,7 +51,10 @@ export async function stageAttachment(
   return editOf(attachment, await store.stage(database, attachment.body, options, signal));
 }
 
-/** As `stageAttachment` of each, in their order, with many small ones in one transaction. The next one is taken when it is needed. */
+/**
+ * Like `stageAttachment` for each, in order, with many small ones per transaction. Attachments are
+ * taken lazily.
+ */
 export async function stageAttachments(
   store: AttachmentStore,
   database: Database,
@@ -58,7 +63,7 @@ export async function stageAttachments(
     | AsyncIterable<WholeAttachment | IncomingAttachment>,
   options: { readonly turns?: Turns; readonly signal: AbortSignal },
 ): Promise<AttachmentEdit[]> {
-  // What is kept of each has no bytes.
+  // Keeps the descriptions without the bytes.
   const described: DescribedAttachment[] = [];
   const contents = async function* () {
     for await (const attachment of attachments) {
@@ -79,7 +84,7 @@ export async function stageAttachments(
   return staged.map((content, index) => editOf(described[index] as DescribedAttachment, content));
 }
 
-/** The store's error about an attachment, which knows bytes and no names. */
+/** Adds the attachment's name to an error of the store, which does not know it. */
 function withName(error: unknown, name: string | undefined): unknown {
   const isOfStore = errorCode(error)?.startsWith("STORE_ATTACHMENT_") === true;
   if (!(error instanceof OperationalError && isOfStore)) return error;

@@ -1,4 +1,4 @@
-/** Renders a stored document as the text that is sent. */
+/** Renders a stored document as the text to be sent. */
 import type { JsonMember, JsonText, LongText, Utf8Writer } from "../base/index.ts";
 import type { Attachment, Document } from "../databases/index.ts";
 import {
@@ -11,16 +11,18 @@ import {
   writeWireDocument,
 } from "../protocol/index.ts";
 
-/** The form of an attachment in the text: `stub`, `follows`, or its bytes in base64. */
+/** How an attachment appears in the text: as `stub`, `follows`, or base64. */
 export type AttachmentForm = WireAttachment["content"];
 
 export interface RenderOptions {
-  /** With `_revisions`. */
+  /** Include `_revisions`. */
   readonly revisions?: boolean;
   readonly extras?: readonly JsonMember[];
-  /** The form of each attachment; `stub` for all when absent. */
+  /** Form of each attachment. Default: `stub`. */
   readonly attachmentForm?: (attachment: Attachment) => AttachmentForm;
-  /** With `encoding` and `encoded_length` of compressed attachments, as replication needs them. */
+  /**
+   * Include `encoding` and `encoded_length` of compressed attachments, as needed for replication.
+   */
   readonly encodingInfo?: boolean;
 }
 
@@ -29,7 +31,7 @@ export function renderStoredDocument(document: Document, options: RenderOptions 
   return renderWireDocument(wireForm(document, options));
 }
 
-/** The same in UTF-8. */
+/** Like `renderStoredDocument`, in UTF-8. */
 export function writeStoredDocument(
   writer: Utf8Writer,
   document: Document,
@@ -38,7 +40,7 @@ export function writeStoredDocument(
   writeWireDocument(writer, wireForm(document, options));
 }
 
-/** The same as pieces, of which those of the body are its own memory. */
+/** Like `renderStoredDocument`, in pieces that share the memory of the body. */
 export function storedDocumentPieces(document: Document, options: RenderOptions = {}): LongText {
   return wireDocumentPieces(wireForm(document, options));
 }
@@ -74,8 +76,8 @@ function wireForm(document: Document, options: RenderOptions): RenderedDocument 
 }
 
 /**
- * The attachments that a peer lacks which has the revisions `ancestors`: those added after the newest ancestor that this
- * document descends from (`atts_since`).
+ * The attachments that a peer with the revisions `ancestors` lacks: those added after the newest
+ * ancestor of this document (`atts_since`).
  */
 export function attachmentsSince(
   { revisions, attachments }: Document,

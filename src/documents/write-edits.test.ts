@@ -5,11 +5,11 @@ import { writeEdits } from "./write-edits.ts";
 
 const REFUSED = new Error("One of the edits cannot be written");
 
-/** Refuses every transaction with an edit whose id begins with `bad`, and fails for one that begins with `fatal`. */
+/** Refuses transactions with an edit whose id begins with `bad`, and fails for `fatal`. */
 class Store {
-  /** The ids of each transaction. */
+  /** Ids of each transaction. */
   readonly transactions: string[][] = [];
-  /** `id: outcome`, in the order in which they are told. */
+  /** `id: outcome`, in the order reported. */
   readonly told: string[] = [];
 
   async write(edits: readonly DocumentEdit[]): Promise<void> {

@@ -1,37 +1,44 @@
 /**
- * Writes many edits into the store, in batches of one transaction each. A batch that the store refuses is split into
- * halves.
+ * Writes many edits to the store, one transaction per batch. A batch that the store refuses is
+ * split into halves.
  */
 import type { Turns } from "../base/index.ts";
 import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
 
-/** Far from a transaction's limits in size and time, and enough for a usual batch to wait for the disk once. */
+/**
+ * Far below the limits of a transaction, and enough that a usual batch waits for the disk only
+ * once.
+ */
 const TRANSACTION_SIZES: BatchSizes<DocumentEdit> = {
   countMax: 500,
   lengthMax: 1_000_000,
   lengthOf: (edit) => edit.id.length + edit.body.length + historyLength(edit),
-  // Each writes the whole tree of its document again, and between two transactions others have their turn.
+  // Each edit rewrites the revision tree of its document. Others get their turn between
+  // transactions.
   alike: { keyOf: ({ id }) => id, countMax: 10 },
 };
 
-/** Characters of a hash in a list. */
+/** Length of a hash in a list. */
 const REVISION_CHARACTERS = 35;
 
 export interface EditsWriting {
-  /** Writes the edits in one transaction; an outcome for each, at its place. */
+  /** Writes the edits in one transaction. Returns an outcome per edit, in order. */
   transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]>;
-  /** Whether `transact` failed because of one of the edits. All else concerns the store, and is thrown. */
+  /**
+   * Whether `transact` failed because of one of the edits. Other errors concern the store and are
+   * thrown.
+   */
   isRefusal(error: unknown): boolean;
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
-  /** The store refuses this edit alone, with that error. */
+  /** Called for an edit that the store refuses by itself. */
   refused(edit: DocumentEdit, error: unknown): void;
-  /** Given between two transactions: a store may commit without any wait. */
+  /** Yields between transactions, since a store may commit without waiting. */
   readonly turns?: Turns;
 }
 
-/** Writes edits in their order, and tells what became of each in the same order. */
+/** Writes edits in order and reports their outcomes in the same order. */
 export async function writeEdits(
   edits: Iterable<DocumentEdit>,
   { transact, isRefusal, settled, refused, turns }: EditsWriting,

@@ -1,7 +1,7 @@
-/** The error of an edit that was not written, in CouchDB's words. */
+/** CouchDB's error for an edit that was not written. */
 import type { Refusal, WriteOutcome } from "../databases/index.ts";
 
-/** Of an edit whose revision is in the database now. */
+/** Outcomes after which the revision is in the database. */
 type Written = WriteOutcome & { readonly kind: "written" | "known" };
 
 export type RefusedOutcome = Exclude<WriteOutcome, Written>;
