@@ -22,6 +22,11 @@ test.each([
   ["encoding that throws", "cli/a.ts", "encodeURIComponent(id);"],
   ["decoding that throws", "cli/a.ts", "text.map(decodeURIComponent);"],
   ["a default export", "cli/a.ts", "export default 1;"],
+  ["a comment that hides its subject", "kv/a.ts", "/** What a commit wrote. */"],
+  ["one on several lines", "kv/a.ts", "/**\n * Of one run.\n */"],
+  ["one behind a slash", "kv/a.ts", "  // Who reads waits."],
+  ["a word that readers stumble over", "kv/a.ts", "/** The key, which nobody reads. */"],
+  ["a long comment", "kv/a.ts", `// ${"x".repeat(98)}`],
 ])("%s is noticed", (_, path, text) => {
   expect(checkSource(path, text)).toHaveLength(1);
 });
@@ -35,6 +40,7 @@ test("what is allowed is not noticed", () => {
   expect(checkSource("base/json-value.ts", "JSON.parse(text)")).toEqual([]);
   expect(checkSource("api/a.ts", " * As `JSON.parse` does.")).toEqual([]);
   expect(checkSource("api/a.test.ts", "JSON.parse(text)")).toEqual([]);
+  expect(checkSource("kv/a.ts", "/** The rows.\n * What follows is free. */")).toEqual([]);
   expect(checkSource("host/a.ts", "const now = Date.now();")).toEqual([]);
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });

@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
 import { folderCircle, importCircle } from "./import-circles.ts";
 import { JSON_PARSE_USES } from "./json-parse-uses.ts";
+import { commentProblems, PLAIN_LAYERS } from "./plain-comments.ts";
 
 /** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
@@ -98,11 +99,14 @@ const JSON_PARSE = /^(?!\s*(\*|\/[*/])).*\bJSON\.parse\b(?!`)/;
 
 const TEST_FILE = /\.(test|fuzz|fixture)\.tsx?$/;
 
-/** What is wrong with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
+/** Problems with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
 export function checkSource(path: string, text: string): string[] {
   const layer = path.split("/")[0] as string;
   const problems: string[] = [];
   const isTest = TEST_FILE.test(path);
+  if (PLAIN_LAYERS.has(layer)) {
+    for (const [line, what] of commentProblems(text)) problems.push(`${path}:${line}: ${what}`);
+  }
   for (const [index, line] of text.split("\n").entries()) {
     const report = (what: string): void => {
       problems.push(`${path}:${index + 1}: ${what}`);

@@ -1,4 +1,6 @@
-/** Nodes, servers, groups, rates, settings and budgets (`docs/api/nodes.md`, `docs/api/budgets.md`). */
+/**
+ * Nodes, servers, groups, rates, settings and budgets (`docs/api/nodes.md`, `docs/api/budgets.md`).
+ */
 import {
   count,
   described,

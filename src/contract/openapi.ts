@@ -1,4 +1,6 @@
-/** The OpenAPI 3.1 document of the API, made of its routes and of the operations of the contract. */
+/**
+ * The OpenAPI 3.1 document of the API, made of its routes and of the operations of the contract.
+ */
 import * as jobs from "./jobs.ts";
 import * as nodes from "./nodes.ts";
 import { OPERATIONS } from "./operations.ts";

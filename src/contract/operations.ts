@@ -1,4 +1,7 @@
-/** The operations below `/_tandem/`: one entry for each method and path that the API answers with JSON of our own. */
+/**
+ * The operations below `/_tandem/`: one entry for each method and path that the API answers with
+ * JSON of our own.
+ */
 import { type TSchema, Type } from "@sinclair/typebox";
 import {
   CommandedJobs,

@@ -43,7 +43,10 @@ export const RuleStatus = exactly({
 });
 export type RuleStatus = Shape<typeof RuleStatus>;
 
-/** A rule with the members that it was put with. Without them it was removed, and its jobs are being cancelled. */
+/**
+ * A rule with the members that it was put with. Without them it was removed, and its jobs are being
+ * cancelled.
+ */
 export const Rule = Type.Intersect([
   Type.Object({ name: text, status: RuleStatus }),
   recordOf(json),
@@ -82,7 +85,9 @@ export const RulePlan = exactly({
 });
 export type RulePlan = Shape<typeof RulePlan>;
 
-/** One side of a replication that is checked. `new`: the target does not exist, and will be created. */
+/**
+ * One side of a replication that is checked. `new`: the target does not exist, and will be created.
+ */
 export const CheckedEndpoint = exactly({
   state: oneOf(["open", "new", "failed"]),
   changes: nullable(count, { description: "of a source; null if unknown" }),

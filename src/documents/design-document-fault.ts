@@ -78,7 +78,7 @@ function typeFault(path: string, kinds: readonly JsonKind[]): string {
   return `\`${path}\` field must have ${kinds.join(" or ")} type`;
 }
 
-/** Path of the first member whose type is none of `kinds`. */
+/** Path of the first member whose type is not in `kinds`. */
 async function failingPath(
   design: DesignOutline,
   path: string,

@@ -23,7 +23,7 @@ export class DesignOutline {
     return new DesignOutline(await outlineJsonInTurns(text, { depthMax: 1 }, turns), turns);
   }
 
-  /** Returns a member scanned to depth 2, or `undefined` if there is none. */
+  /** Returns a member scanned to depth 2, or `undefined` if it does not exist. */
   async member(name: string): Promise<JsonValue | undefined> {
     if (!this.#opened.has(name)) {
       const closed = this.#whole.member(name);

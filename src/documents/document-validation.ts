@@ -1,11 +1,12 @@
 /**
- * Validation by design documents: their `validate_doc_update` functions run before a user's edit is written, and the
- * functions of a design document have to compile before it is written.
+ * Validation by design documents: their `validate_doc_update` functions run before a user's edit is
+ * written, and the functions of a design document have to compile before it is written.
  *
- * The functions run in the sandbox, for which no transaction can wait. So a transaction that meets an edit without a
- * verdict writes nothing and names the verdicts that it lacks. The functions are called, and the transaction is tried
- * again. A verdict holds for these design documents, this security object and this old revision. The writing
- * transaction has read all of them, so each edit was judged against the revision that it replaces.
+ * The functions run in the sandbox, for which no transaction can wait. So a transaction that meets
+ * an edit without a verdict writes nothing and names the verdicts that it lacks. The functions are
+ * called, and the transaction is tried again. A verdict holds for these design documents, this
+ * security object and this old revision. The writing transaction has read all of them, so each edit
+ * was judged against the revision that it replaces.
  */
 import {
   append,

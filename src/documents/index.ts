@@ -1,8 +1,9 @@
 /**
- * Documents between the store and the wire, for the API and the replicator: their text, the edit that a text makes, and the
- * verdicts of design documents.
+ * Documents between the store and the wire, for the API and the replicator: their text, the edit
+ * that a text makes, and the verdicts of design documents.
  *
- * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts, design-filter.ts.
+ * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts,
+ * design-filter.ts.
  */
 export { type BatchSizes, batchesOf } from "./batches.ts";
 export { DesignCodes } from "./design-codes.ts";

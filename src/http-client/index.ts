@@ -1,4 +1,7 @@
-/** The HTTP client: the port `Fetch`, and its decorators for retries, redirects, rate limits, budgets and sessions. */
+/**
+ * The HTTP client: the port `Fetch`, and its decorators for retries, redirects, rate limits,
+ * budgets and sessions.
+ */
 export type { Connection, TlsSettings } from "./connection.ts";
 export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
 export {

@@ -1,9 +1,11 @@
 /**
- * The gate of one account at one server. CouchDB locks an account for everyone at our address after five wrong passwords
- * in five minutes (`couch_auth_lockout`), even for the right password. So logins of all jobs pass one gate:
+ * The gate of one account at one server. CouchDB locks an account for everyone at our address after
+ * five wrong passwords in five minutes (`couch_auth_lockout`), even for the right password. So
+ * logins of all jobs pass one gate:
  *
  *   - at most four logins of an account fail, or are under way, within five minutes;
- *   - after a refusal, one attempt passes every 75 s, and a password that was refused waits twice as long each time;
+ *   - after a refusal, one attempt passes every 75 s, and a password that was refused waits twice
+ *     as long each time;
  *   - a password that was accepted since passes freely, unless the server has locked the account;
  *   - a credential that a user has just given passes at once.
  *
@@ -51,7 +53,10 @@ export const LOGIN_RECORD_EMPTY: LoginRecord = {
   accepted: [],
 };
 
-/** CouchDB's defaults are five failures (`threshold`) in 300 s (`max_lifetime`): one less than that never locks. */
+/**
+ * CouchDB's defaults are five failures (`threshold`) in 300 s (`max_lifetime`): one less than that
+ * never locks.
+ */
 const FAILURES_MAX = 4;
 /** Slightly longer than CouchDB's, since clocks differ. */
 const WINDOW_MS = 330_000;

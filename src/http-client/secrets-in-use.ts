@@ -1,8 +1,9 @@
 /**
- * The secrets that a job has sent to servers and proxies, so that none of them comes back in a text that is stored or
- * shown. A server may repeat a request in its error message, in an encoding of its own: a text that holds a secret in
- * any usual encoding, or in encodings of encodings, is withheld as a whole. Jobs do not share them, because a server that
- * answers with guesses would learn from the masks which of them are credentials of others.
+ * The secrets that a job has sent to servers and proxies, so that none of them comes back in a text
+ * that is stored or shown. A server may repeat a request in its error message, in an encoding of
+ * its own: a text that holds a secret in any usual encoding, or in encodings of encodings, is
+ * withheld as a whole. Jobs do not share them, because a server that answers with guesses would
+ * learn from the masks which of them are credentials of others.
  */
 import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 

@@ -4,7 +4,7 @@ import { type Fetch, isStream, observeBody, type RequestBody } from "./fetch.ts"
 import { Waits } from "./waits.ts";
 
 export class Activity {
-  /** What the run's requests wait for. */
+  /** Waiting times of the run's requests. */
   readonly waits: Waits;
   readonly #clock: Pick<Clock, "monotonicMs">;
   #byteCount = 0;

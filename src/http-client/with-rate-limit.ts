@@ -1,7 +1,8 @@
 /**
- * Slows down for servers that answer 429: additive increase, multiplicative decrease of the rate, as in
- * `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval between requests. There is one
- * estimate for each endpoint and method. All jobs of a node share it, so a 429 of one job slows down the others.
+ * Slows down for servers that answer 429: additive increase, multiplicative decrease of the rate,
+ * as in `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval between
+ * requests. There is one estimate for each endpoint and method. All jobs of a node share it, so a
+ * 429 of one job slows down the others.
  *
  * Estimates are values, and the functions on them are pure.
  */

@@ -23,7 +23,7 @@ export interface ReadOptions {
 
 export interface TransactOptions extends ReadOptions {
   /**
-   * What to do if the outcome of a commit is unknown. "check" (default): an id is written with the
+   * Handling of a commit whose outcome is unknown. "check" (default): an id is written with the
    * body and looked up, so that the body is applied exactly once. "retry": the body is idempotent
    * and runs again. "throw": throws KV_UNKNOWN_COMMIT, as "check" does if the id cannot be read.
    */
@@ -240,7 +240,7 @@ export class KeyValueStore {
     return { versionstamp };
   }
 
-  /** Returns when the next attempt may start. Throws `error` if there is none. */
+  /** Returns when the next attempt may start. Throws `error` after the last attempt. */
   async #prepareRetry(
     error: unknown,
     attempt: number,

@@ -2,7 +2,7 @@
 export class PackBuffer {
   bytes = new Uint8Array(1024);
   length = 0;
-  /** Offset of the incomplete versionstamp's ten bytes; negative if there is none. */
+  /** Offset of the incomplete versionstamp's ten bytes; negative without one. */
   stampOffset = -1;
   stampCount = 0;
 

@@ -1,7 +1,8 @@
 /**
- * Queue of ranges that are removed in the background. The transaction that drops an object writes one row here; a
- * `Remover` clears the range page by page and then the row. Whoever queues a range guarantees that nothing writes to it
- * again: its prefix contains the id of one instance (a uuid, an index number, a content id).
+ * Queue of ranges that are removed in the background. The transaction that drops an object writes
+ * one row here; a `Remover` clears the range page by page and then the row. Whoever queues a range
+ * guarantees that nothing writes to it again: its prefix contains the id of one instance (a uuid,
+ * an index number, a content id).
  */
 import { assert } from "../base/index.ts";
 import type { KeyShape } from "./key-shape.ts";
@@ -33,10 +34,13 @@ export const REMOVAL_KEY_SHAPES: readonly KeyShape[] = [
 /** `replication-jobs`: its pages are jobs rather than the keys of the range. */
 export type RemovalKind = "database" | "index" | "rule" | "attachment" | "replication-jobs";
 
-/** What a removal belongs to, for operators and for the handler of its kind. */
+/** Object that a removal belongs to, for operators and for the handler of its kind. */
 export interface RemovalOrigin {
   readonly kind: RemovalKind;
-  /** Name of the database or rule; for `replication-jobs`, the uuid that the ids of the jobs begin with. */
+  /**
+   * Name of the database or rule; for `replication-jobs`, the uuid that the ids of the jobs begin
+   * with.
+   */
   readonly subject: string;
   readonly nowMs: number;
 }
@@ -61,7 +65,10 @@ export interface Removal {
   readonly claim: RemovalClaim | undefined;
 }
 
-/** Queues the range for removal, in the transaction that drops the object it belongs to. Idempotent for equal ranges. */
+/**
+ * Queues the range for removal, in the transaction that drops the object it belongs to. Idempotent
+ * for equal ranges.
+ */
 export function removeInBackground(
   tx: Transaction,
   { begin, end }: { readonly begin: Key; readonly end: Key },

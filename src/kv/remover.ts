@@ -1,8 +1,8 @@
 /**
- * Service of every node that carries out queued removals (`removals.ts`), one page per transaction. A page is bounded in
- * keys and bytes, and after each one the remover pauses for as long as it took, so that other writers always get the
- * store in between. A claim on the row keeps two nodes from working on the same removal; when a node dies, its claim
- * lapses and another node continues.
+ * Service of every node that carries out queued removals (`removals.ts`), one page per transaction.
+ * A page is bounded in keys and bytes, and after each one the remover pauses for as long as it
+ * took, so that other writers always get the store in between. A claim on the row keeps two nodes
+ * from working on the same removal; when a node dies, its claim lapses and another node continues.
  */
 import { type Random, type Runtime, randomHex, waitAtMost } from "../base/index.ts";
 import { keyAfter } from "./key-bytes.ts";

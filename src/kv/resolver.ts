@@ -1,15 +1,16 @@
 /**
- * Decides whether a transaction may commit. It may not if something that it read was written after its read version.
- * The resolver knows the writes of the last seconds by key. It has forgotten older writes, so a transaction with an
- * older read version is too old.
+ * Decides whether a transaction may commit. It may not if something that it read was written after
+ * its read version. The resolver knows the writes of the last seconds by key. It has forgotten
+ * older writes, so a transaction with an older read version is too old.
  *
- * Writes are kept in two generations. The younger one takes new writes. When the whole elder generation may be
- * forgotten, it is dropped, and the younger one becomes the elder. So no write is looked at twice, and writes are kept
- * for at most twice the requested time.
+ * Writes are kept in two generations. The younger one takes new writes. When the whole elder
+ * generation may be forgotten, it is dropped, and the younger one becomes the elder. So no write is
+ * looked at twice, and writes are kept for at most twice the requested time.
  *
- * Sorting the keys of a large transaction costs as much as writing them, and mostly no reader asks for them, because
- * the next committer has read later. So the keys stay in the order in which they came, perhaps packed. A reader
- * searches them one transaction after the other, and they are sorted once the searches have cost as much as sorting.
+ * Sorting the keys of a large transaction costs as much as writing them, and mostly no reader asks
+ * for them, because the next committer has read later. So the keys stay in the order in which they
+ * came, perhaps packed. A reader searches them one transaction after the other, and they are sorted
+ * once the searches have cost as much as sorting.
  */
 import type { TextInterval } from "./mutation.ts";
 import { lowerBound, SortedMap } from "./sorted-map.ts";

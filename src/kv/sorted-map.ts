@@ -1,12 +1,14 @@
 /**
- * A map with sorted string keys and cheap copies: a B+ tree whose nodes a map and its clones share until one of them
- * writes. A write copies only the nodes on the way to its leaf. It serves the memory engine's snapshots and a
- * transaction's writes.
+ * A map with sorted string keys and cheap copies: a B+ tree whose nodes a map and its clones share
+ * until one of them writes. A write copies only the nodes on the way to its leaf. It serves the
+ * memory engine's snapshots and a transaction's writes.
  *
- * Each map has a token, and each node has the token of the map that may change it in place. Cloning draws a new token.
+ * Each map has a token, and each node has the token of the map that may change it in place. Cloning
+ * draws a new token.
  *
- * Leaves that are half empty after deletes stay so; only an empty leaf is removed (Johnson and Shasha, *B-trees with
- * inserts and deletes: why free-at-empty is better than merge-at-half*, 1993).
+ * Leaves that are half empty after deletes stay so; only an empty leaf is removed (Johnson and
+ * Shasha, *B-trees with inserts and deletes: why free-at-empty is better than merge-at-half*,
+ * 1993).
  */
 
 /** Number of entries at which a node is split. A write after a clone copies one node per level. */

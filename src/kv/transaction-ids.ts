@@ -1,7 +1,7 @@
 /**
  * Ids that are written with a transaction, so that a later one can see whether it was committed
- * (`whenUnknown: "check"`, the default). The next such transaction clears the id of a transaction that has been settled. Ids that a
- * crash leaves behind are cleared after a day.
+ * (`whenUnknown: "check"`, the default). The next such transaction clears the id of a transaction
+ * that has been settled. Ids that a crash leaves behind are cleared after a day.
  *
  *   0xfe "id" (writtenAtMs, id) = versionstamp of the commit
  */

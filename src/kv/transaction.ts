@@ -1,6 +1,6 @@
 /**
- * The interface of a transaction body. The model is FoundationDB's: serializable, optimistic, reads see the
- * transaction's own writes, limits are the same on every engine.
+ * The interface of a transaction body. The model is FoundationDB's: serializable, optimistic, reads
+ * see the transaction's own writes, limits are the same on every engine.
  */
 import type { Page } from "../base/index.ts";
 import type { Key } from "./key-bytes.ts";
@@ -76,7 +76,10 @@ export interface Transaction extends ReadTransaction {
   max(key: Key, value: Value): void;
   /** Keeps the smaller of the stored and the given value in byte order; sets it when absent. */
   byteMin(key: Key, value: Value): void;
-  /** Sets a key whose versionstamp is filled in at commit. Such a write cannot be read back in this transaction. */
+  /**
+   * Sets a key whose versionstamp is filled in at commit. Such a write cannot be read back in this
+   * transaction.
+   */
   setVersionstampedKey(key: VersionstampedBytes, value: Value): void;
   /** Sets a value whose versionstamp is filled in at commit. */
   setVersionstampedValue(key: Key, value: VersionstampedBytes): void;
@@ -110,7 +113,9 @@ export interface Commit {
 
 /** Notification of a change. It may fire spuriously and does not say what changed: read again. */
 export interface Watch {
-  /** Resolves when the key may have changed; rejects with `signal.reason`, or when the store closes. */
+  /**
+   * Resolves when the key may have changed; rejects with `signal.reason`, or when the store closes.
+   */
   fired(signal?: AbortSignal): Promise<void>;
   /** Cancels the watch. Idempotent, also after it fired. */
   cancel(): void;

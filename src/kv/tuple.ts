@@ -1,6 +1,7 @@
 /**
- * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item, and a tuple's bytes begin
- * the bytes of every longer tuple that starts with its items. Specification: FoundationDB's `design/tuple.md`.
+ * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item,
+ * and a tuple's bytes begin the bytes of every longer tuple that starts with its items.
+ * Specification: FoundationDB's `design/tuple.md`.
  */
 import {
   assert,

@@ -1,7 +1,8 @@
 /**
- * Memory for the values of a transaction. Each value is copied, since its owner may change it before the commit. The
- * garbage collector has to find each separate copy, and a large transaction makes thousands. So from a certain size on,
- * values lie side by side in slabs, which return to their pool once the commit has been handed over.
+ * Memory for the values of a transaction. Each value is copied, since its owner may change it
+ * before the commit. The garbage collector has to find each separate copy, and a large transaction
+ * makes thousands. So from a certain size on, values lie side by side in slabs, which return to
+ * their pool once the commit has been handed over.
  */
 import { cutBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";

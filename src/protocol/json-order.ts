@@ -1,4 +1,7 @@
-/** The orders and equalities of JSON values in CouchDB. Values are those of `parseJson`: 1.0 and 369553424691494913 are exact. */
+/**
+ * The orders and equalities of JSON values in CouchDB. Values are those of `parseJson`: 1.0 and
+ * 369553424691494913 are exact.
+ */
 import {
   compareBytes,
   integerValue,

@@ -87,7 +87,7 @@ export function stripCredentials(url: string): string {
 }
 
 /**
- * The password lies between `start`, a colon, and `end`, an `@`. If there is none, both are equal.
+ * The password lies between `start`, a colon, and `end`, an `@`. Without one, both are equal.
  */
 function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];
@@ -109,8 +109,8 @@ function maskQuery(url: string): string {
 }
 
 /**
- * Parameters of a query string, in order; the last of a repeated name counts. `undefined` if one is not UTF-8. Semicolons
- * separate parameters as well, as in CouchDB.
+ * Parameters of a query string, in order; the last of a repeated name counts. `undefined` if one is
+ * not UTF-8. Semicolons separate parameters as well, as in CouchDB.
  */
 export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
   const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];

@@ -1,0 +1,45 @@
+/** Wording of comments: patterns that readers stumble over, in the layers already reworded. */
+
+/** Layers whose comments follow the rules. Every layer belongs here once it has been reworded. */
+export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
+  "contract",
+  "documents",
+  "http-client",
+  "kv",
+  "protocol",
+]);
+
+const COLUMNS_MAX = 100;
+
+/** Opening words that hide the subject. The noun comes first. */
+const OPENING = /^(Of|So many|So much|Who|Whoever|What)\b/;
+const WORDS = /\b((?:is|are) none|nobody|somebody|anew)\b|undefined:/i;
+
+/** A comment on one line, or a line of a longer one; group 1 is set on the first line of a block. */
+const COMMENT = /^\s*(?:(\/\*\*?)|\/\/|\*(?!\/))\s?(.*?)(?:\*\/)?$/;
+
+/** Problems with the comments of one file, as `[line, problem]`; lines count from 1. */
+export function commentProblems(text: string): [line: number, problem: string][] {
+  const problems: [number, string][] = [];
+  let isInside = false;
+  for (const [index, line] of text.split("\n").entries()) {
+    const match = COMMENT.exec(line);
+    if (match === null) {
+      isInside = false;
+      continue;
+    }
+    const [, begin, words = ""] = match;
+    const isFirst = !isInside && (begin === undefined || words.trim() !== "");
+    // The words of a longer block begin on its second line.
+    isInside = begin === undefined || words.trim() !== "";
+    const report = (problem: string): void => {
+      problems.push([index + 1, problem]);
+    };
+    if (line.length > COLUMNS_MAX) report(`a comment of more than ${COLUMNS_MAX} columns`);
+    const opening = isFirst ? OPENING.exec(words)?.[0] : undefined;
+    if (opening !== undefined) report(`a comment that opens with "${opening}": open with the noun`);
+    const word = WORDS.exec(words)?.[0];
+    if (word !== undefined) report(`"${word}" in a comment: name the thing`);
+  }
+  return problems;
+}
