@@ -5,6 +5,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "contract",
   "documents",
   "http-client",
+  "indexes",
   "kv",
   "protocol",
 ]);

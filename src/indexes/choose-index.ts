@@ -1,15 +1,17 @@
 /**
- * Which index serves a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`), and why the others do not. Pure.
+ * Chooses the index that serves a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`),
+ * and gives reasons against the others. Pure.
  *
- * Usable is an index whose fields the selector requires to exist, or the sort does, and which has the order of the sort. An index with
- * a partial filter is used only when the query names it. Of several the one is chosen whose first fields the selector
- * says most about; then the one with the fewest fields; then the first by name.
+ * An index is usable if the selector or the sort requires its fields to exist and it has the order
+ * of the sort. An index with a partial filter is used only if the query names it. Among several,
+ * the planner prefers the one with the most leading fields that the selector restricts, then the
+ * one with the fewest fields, then the first by name.
  */
 import { append, isJsonObject } from "../base/index.ts";
 import { selectorFields } from "../protocol/index.ts";
 import { type FieldRanges, fieldRanges, type Range } from "./field-ranges.ts";
 
-/** What the planner knows of an index. `design` is null for the index of all documents. */
+/** An index as the planner sees it. `design` is null for the index of all documents. */
 export interface Candidate {
   readonly design: string | null;
   readonly name: string;
@@ -25,10 +27,13 @@ export const ALL_DOCUMENTS: Candidate = {
 };
 
 export interface Wanted {
-  /** In its normal form. */
+  /** In normal form. */
   readonly selector: unknown;
   readonly sortFields: readonly string[];
-  /** Nothing, the design document, or that and the index; the design document with or without `_design/`. */
+  /**
+   * Empty, the design document, or the design document and the index. The design document may lack
+   * `_design/`.
+   */
   readonly useIndex: readonly string[];
   readonly allowFallback: boolean;
 }
@@ -44,29 +49,29 @@ export type RejectionReason =
   | "too_many_fields"
   | "alphabetically_comes_after";
 
-/** An index that was not chosen. */
+/** An index that was not chosen, with the reason. */
 export interface Rejected<T extends Candidate> {
   readonly index: T;
   readonly isUsable: boolean;
   readonly reason: RejectionReason;
-  /** The lower, the closer it was. */
+  /** Lower numbers were closer to being chosen. */
   readonly ranking: number;
 }
 
-/** `index` is undefined when none is usable. */
+/** `index` is undefined if no index is usable. */
 export type Choice<T extends Candidate> =
   | {
       readonly kind: "chosen";
       readonly index: T;
-      /** Of its first fields, as far as the selector says something of each. */
+      /** Ranges of the leading fields that the selector restricts. */
       readonly ranges: readonly (Range | "empty")[];
       readonly rejected: readonly Rejected<T>[];
     }
   | { readonly kind: "none-usable"; readonly rejected: readonly Rejected<T>[] }
-  /** The index that was asked for does not serve, and no other may be taken. */
+  /** The requested index cannot be used, and no other may be. */
   | { readonly kind: "fallback-refused" };
 
-/** `indexes` holds the index of all documents, too. */
+/** `indexes` includes the index of all documents. */
 export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: Wanted): Choice<T> {
   const { selector, useIndex, allowFallback } = wanted;
   const isNamed = (index: Candidate): boolean => useIndex.length > 0 && isNamedBy(index, useIndex);
@@ -106,7 +111,7 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
       const faults = verdicts.get(index);
       const [fault] = faults ?? [];
       if (index.isPartial) {
-        // CouchDB also says of a partial index that was named why else it is not used.
+        // For a named partial index, CouchDB also gives the other reasons against it.
         return { index, isUsable: false, reason: "is_partial", ranking: ranks.partial };
       }
       if (fault !== undefined) {
@@ -121,7 +126,7 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
   return { kind: "chosen", index: winner.index, ranges: winner.prefix, rejected };
 }
 
-/** Each group of indexes ranks behind those before it that are not empty. */
+/** Each group of indexes ranks after the non-empty groups before it. */
 function groupRanks(
   sortedCount: number,
   has: { readonly unfavored: boolean; readonly excluded: boolean; readonly unusable: boolean },
@@ -132,13 +137,13 @@ function groupRanks(
   return { unfavored, excluded, unusable, partial: unusable + Number(has.unusable) };
 }
 
-/** Whether `use_index` means the index. */
+/** Whether `use_index` names this index. */
 export function isNamedBy(index: Candidate, [design, name]: readonly string[]): boolean {
   const id = design?.startsWith("_design/") ? design : `_design/${design}`;
   return index.design === id && (name === undefined || index.name === name);
 }
 
-/** Whether the entries of an index tell these fields, those inside of others excepted. */
+/** Whether the entries of an index contain these top-level fields. */
 export function covers({ design, columns }: Candidate, fields: readonly string[]): boolean {
   return design !== null && fields.every((field) => field === "_id" || columns.includes(field));
 }
@@ -171,7 +176,7 @@ function isTextSearch(term: unknown): boolean {
   return name === "$default" || name === "$text" || isTextSearch(argument);
 }
 
-/** The fields among `required` that a document may lack and yet pass. */
+/** The fields among `required` that a matching document may lack. */
 function missingFields(selector: unknown, required: readonly string[]): readonly string[] {
   let missing = required;
   const terms = [selector];
@@ -182,7 +187,7 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
     if (name === undefined) continue;
     if (name === "$and" && Array.isArray(argument)) append(terms, argument);
     else if (name === "$or" && Array.isArray(argument)) {
-      // Without a branch nothing is missing, as in CouchDB: such a query finds nothing.
+      // Without branches no field is missing, as in CouchDB: such a query finds nothing.
       const before = missing;
       const left = argument.flatMap((branch) => missingFields(branch, before));
       missing = before.filter((field) => left.includes(field));
@@ -191,14 +196,14 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
   return missing;
 }
 
-/** Every other condition fails where there is no field. */
+/** Every other condition fails if the field does not exist. */
 function passesMissing(condition: unknown): boolean {
   if (!isJsonObject(condition)) return false;
   const { $exists, $not } = condition;
   return $exists === false || (isJsonObject($not) && $not.$exists === true);
 }
 
-/** Whether the columns are in the order of the sort, behind those that have one value. */
+/** Whether the columns have the order of the sort, after those restricted to one value. */
 function hasSort(
   columns: readonly string[],
   sortFields: readonly string[],

@@ -1,4 +1,4 @@
-/** Keys of texts against the comparer that selectors use. */
+/** Compares the keys of texts with the comparer that selectors use. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareBytes, Turns } from "../base/index.ts";
@@ -11,7 +11,9 @@ const letters = new Intl.Collator("und", { sensitivity: "base" });
 const all = new Intl.Collator("und");
 const LENGTH_MAX = 2_000;
 
-/** Code points of many scripts, with those that make, change or ignore letters more often than they are met. */
+/**
+ * Code points of many scripts, with an excess of those that combine with, change or ignore letters.
+ */
 const character = fc.oneof(
   fc.constantFrom(..."abAB éÉèæÆœßﬁﬀĳŉǆøØđłŀl·ıİiİ½¼Ⅳ㎏①²₂،؛٣३๓𝟛𝔸"),
   fc.constantFrom(..."ийИЙёеї̆̈̂ѵѷΑαάΆςσΣᾳἀ"),
@@ -35,7 +37,7 @@ const character = fc.oneof(
   fc.integer({ min: 0x10000, max: 0x10ffff }).map((code) => String.fromCodePoint(code)),
 );
 const text = fc.array(character, { maxLength: 8 }).map((characters) => characters.join(""));
-/** Texts that begin alike differ where it matters. */
+/** Pairs with a common prefix, so that they differ where it matters. */
 const pair = fc
   .tuple(fc.array(character, { maxLength: 4 }), text, text)
   .map(([prefix, left, right]) => [prefix.join("") + left, prefix.join("") + right] as const);

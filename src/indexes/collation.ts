@@ -1,43 +1,48 @@
 /**
- * Sort keys of texts, in the order of the runtime's root collation (ICU), which selectors compare by. `Intl` has comparers and no keys,
- * so the weights are found by comparing:
+ * Sort keys of strings, in the order of the runtime's root collation (ICU), by which selectors
+ * compare. `Intl` offers a comparer but no keys, so the weights are derived by comparing:
  *
- *   - Texts are taken in NFC, character by character.
- *   - The characters of scripts in which no two make a new letter are put in order at the primary level (letters, without accents and
- *     case). Each class of equal ones has a weight. A character that is several (æ, ﬁ, ½) has the weights of its parts.
- *   - Syllables of Hangul are their letters. An l with the dot of Catalan behind it is the letter ŀ: of the trusted scripts no other two
- *     characters are one.
- *   - Any other character (Thai, the scripts of India, rare ideographs, unassigned ones) has as its weight the gap between the classes that it
- *     lies in, and the key goes on with the text itself: the order among those is that of code points.
+ *   - Strings are normalized to NFC and processed character by character.
+ *   - In scripts whose characters never combine into a new letter ("trusted"), all characters are
+ *     sorted at the primary level (letters, without accents and case). Each class of equal ones
+ *     gets a weight. An expansion (æ, ﬁ, ½) has the weights of its parts.
+ *   - Hangul syllables are decomposed into letters. An l followed by the Catalan dot is the letter
+ *     ŀ, the only such pair in the trusted scripts.
+ *   - For any other character (Thai, Indic scripts, rare ideographs, unassigned code points), the
+ *     weight is the gap between its neighbouring classes, and the key continues with the text
+ *     itself, in code point order.
  *
- * So at the primary level keys never disagree with the comparer, up to such a character and with the gap itself. Behind the primary
- * level come accents and case; unusual mixtures of accents may be in another order than ICU's. A reader of a range widens it to the
- * primary level (`index-key.ts`) and applies the selector to each document. Texts that the comparer finds equal have the same key,
- * unless it contains a gap or several marks of one letter.
+ * At the primary level, keys therefore agree with the comparer up to and including the first gap.
+ * Accents and case follow; for unusual combinations of accents, the order may differ from ICU's. A
+ * range read is widened to the primary level (`index-key.ts`), and the selector is applied to each
+ * document. Strings that compare as equal have the same key, unless it contains a gap or a letter
+ * has several marks.
  */
 import { append, assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
-/** Trusted characters are below it; behind it are only tags and variation selectors. */
+/** End of the trusted characters. Only tags and variation selectors follow. */
 const TRUSTED_END = 0x20000;
-/** U+FFFF has the highest weight of the root collation. */
+/** U+FFFF has the highest weight in the root collation. */
 const HIGHEST = "\uffff";
 
-/** The first class has this weight, and the next ones every second number: the ones between are gaps. */
+/**
+ * Weight of the first class. The next ones get every second number; the numbers between are gaps.
+ */
 const FIRST_WEIGHT = 0x0200;
-/** From here on a weight has three bytes. */
+/** First weight that takes three bytes. */
 const LONG_WEIGHT = 0xe000;
 const LONG_WEIGHT_LEAD = 0xe8;
 const COMMON = 2;
 const RANK_MAX = 0x7f;
-/** An expansion is told from its parts by its case. */
+/** An expansion differs from its parts by its case. */
 const EXPANDED_RANK = RANK_MAX;
 
 /** The weights of one character. */
 interface Elements {
   readonly primary: readonly number[];
-  /** It lies in a gap: what follows it is not weighed. */
+  /** The character lies in a gap, and the text after it is not weighed. */
   readonly isGap: boolean;
   readonly accents: readonly number[];
   readonly cases: readonly number[];
@@ -48,34 +53,40 @@ interface Ranks {
   readonly letterCase: number;
 }
 
-/** What is found once by comparing. */
+/** Weights derived once by comparing. */
 interface Weights {
-  /** One character of each class, in order. */
+  /** One character per class, in order. */
   readonly classes: readonly string[];
-  /** Of each character of a class. */
+  /** Rank of each character within its class. */
   readonly ranks: ReadonlyMap<string, Ranks>;
-  /** Characters that are no letters of their own, in order. */
+  /** Combining marks, in order. */
   readonly marks: readonly string[];
 }
 
-/** Several marks of one letter. The comparer finds some orders of them equal that keys tell apart. */
+/**
+ * Several marks on one letter. The comparer treats some orders of them as equal that the keys
+ * distinguish.
+ */
 const STACKED_MARKS = /\p{M}\p{M}/u;
 
-/** Whether every text that the comparer finds equal to this one has its key, unless that has a gap. */
+/**
+ * Whether all texts that the comparer treats as equal to this one have its key, unless it contains
+ * a gap.
+ */
 export function hasOneKey(text: string): boolean {
   return !STACKED_MARKS.test(text.normalize("NFD"));
 }
 
 export class Collation {
-  /** Another one makes other keys: of another version of ICU. */
+  /** Identifies the weights, which differ between versions of ICU. */
   readonly version: string;
   readonly #letters = baseComparer();
   readonly #weights: Weights;
-  /** The numbers of the marks that are not ignored. */
+  /** Numbers of the marks that are not ignored. */
   readonly #marks: ReadonlyMap<string, number>;
   readonly #elements = new Map<number, Elements>();
 
-  /** Looks at all characters, which takes some 50 ms: others have their turns meanwhile. */
+  /** Compares all characters, which takes about 50 ms, yielding in between. */
   static async derive(digests: Pick<Digests, "sha1Hex">, turns: Turns): Promise<Collation> {
     const weights = await deriveWeights(turns);
     const { classes, marks } = weights;
@@ -93,9 +104,9 @@ export class Collation {
   }
 
   /**
-   * Appends the key of a text: after the primary level, which ends with 0, the other levels, each with a 0 at its end; after a
-   * gap, the text. Where a key begins another one, FF follows there. Stops when `out` has `lengthMax` bytes, and may go a little
-   * beyond. Returns false if the key has a gap.
+   * Appends the key of a text: the primary level, terminated by 0, then the other levels, each
+   * terminated by 0; after a gap, the text. Where a key is a prefix of another one, FF follows
+   * there. Stops at `lengthMax` bytes, with a small overshoot.
    */
   append(out: number[], text: string, lengthMax: number): boolean {
     let hasGap = false;
@@ -116,8 +127,9 @@ export class Collation {
   }
 
   /**
-   * Appends the primary level without its end: the keys of all texts that are equal there begin so. Whether all of the text was weighed; if
-   * not, keys that begin so may be of lower or higher texts.
+   * Appends the primary level without its terminator: a prefix of the keys of all texts that are
+   * equal at that level. Returns whether the whole text was weighed; otherwise keys with this
+   * prefix may belong to lower or higher texts.
    */
   appendPrimary(out: number[], text: string, lengthMax: number): boolean {
     return this.#appendPrimary(out, text, lengthMax, () => {}) && out.length < lengthMax;
@@ -183,7 +195,10 @@ export class Collation {
     };
   }
 
-  /** The classes whose characters, one after the other, are equal to the character; or those, and the gap in which it goes on. */
+  /**
+   * The classes whose characters, concatenated, equal the character; or those and the gap in which
+   * it continues.
+   */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];
     let parts = "";
@@ -266,7 +281,7 @@ async function trustedCharacters(
   return { letters, marks };
 }
 
-/** Ranks the characters of a class by their accents, and those of equal accents by their case. */
+/** Ranks the characters of a class by accents, then by case. */
 function rankMembers(
   members: string[],
   accents: Intl.Collator,
@@ -286,7 +301,7 @@ function rankMembers(
   }
 }
 
-/** Of marks that are in order; equal ones have one number. */
+/** Numbers sorted marks. Equal ones share a number. */
 function numbersOf(marks: readonly string[]): Map<string, number> {
   const accents = accentComparer();
   const numbers = new Map<string, number>();
@@ -305,7 +320,7 @@ function weight(number: number): number[] {
   return [LONG_WEIGHT_LEAD, rest >> 8, rest & 0xff];
 }
 
-/** Those at the end that are like any other say nothing. */
+/** Appends the weights without common ones at the end, which carry no information. */
 function appendTrimmed(out: number[], weights: readonly number[]): void {
   let length = weights.length;
   while (length > 0 && weights[length - 1] === COMMON) length--;
@@ -313,7 +328,7 @@ function appendTrimmed(out: number[], weights: readonly number[]): void {
   out.push(0);
 }
 
-/** Appends a text, with a 0 at its end. */
+/** Appends a text with a terminating 0. */
 export function appendText(out: number[], text: string): void {
   for (const byte of utf8Encode(text)) {
     out.push(byte);
@@ -322,7 +337,7 @@ export function appendText(out: number[], text: string): void {
   out.push(0);
 }
 
-/** The end of a whole key that begins at `start`, and its text if the key contains it. */
+/** Finds the end of a complete key at `start`, and the text if the key contains it. */
 export function readKey(
   bytes: Uint8Array,
   start: number,
@@ -331,18 +346,18 @@ export function readKey(
   for (;;) {
     const lead = bytes[at];
     if (lead === 0) {
-      // Accents and cases follow, each with a 0 at its end.
+      // Accents and cases follow, each terminated by 0.
       const end = bytes.indexOf(0, bytes.indexOf(0, at + 1) + 1) + 1;
       return { text: undefined, end };
     }
     at += lead === LONG_WEIGHT_LEAD ? 3 : 2;
     assert(at < bytes.length, "The key of a text is whole");
-    // The text follows a gap.
+    // After a gap, the text follows.
     if ((bytes[at - 1] as number) % 2 === 1) return readText(bytes, at);
   }
 }
 
-/** The text that `appendText` wrote at `start`. An unpaired surrogate has become U+FFFD. */
+/** Reads a text written by `appendText`. Unpaired surrogates have become U+FFFD. */
 export function readText(
   bytes: Uint8Array,
   start: number,

@@ -1,12 +1,15 @@
-/** The values of fields that can pass a selector, as far as an ordered index can tell (`mango_idx_view:range`). */
+/**
+ * Ranges of field values that can match a selector, as far as an ordered index can use them
+ * (`mango_idx_view:range`).
+ */
 import { isJsonObject } from "../base/index.ts";
 import { compareJson, selectorFields } from "../protocol/index.ts";
 
-/** One end of a range; open when there is no value. */
+/** One end of a range; open without a value. */
 export interface Bound {
   readonly operator: "$gt" | "$gte" | "$eq" | "$lt" | "$lte";
   readonly value?: unknown;
-  /** The value that `_explain` shows. */
+  /** The value shown by `_explain`. */
   readonly shown?: unknown;
 }
 
@@ -15,14 +18,17 @@ export interface Range {
   readonly high: Bound;
 }
 
-/** "empty": no value passes. */
+/** "empty": no value matches. */
 export type FieldRanges = ReadonlyMap<string, Range | "empty">;
 
 const OPEN: Range = { low: { operator: "$gt" }, high: { operator: "$lt" } };
-/** The highest character of a text, for the collation. */
+/** The highest character in the collation. */
 const HIGHEST = "\uffff";
 
-/** Of each field that an index could serve. As in CouchDB, a field that nothing passes is alone. */
+/**
+ * Ranges by field, for all fields that an index can serve. As in CouchDB, a field that no value
+ * matches is the only one.
+ */
 export function fieldRanges(selector: unknown): FieldRanges {
   const ranges = new Map<string, Range | "empty">();
   for (const field of selectorFields(selector).indexable) {
@@ -74,12 +80,15 @@ function narrowToPrefix(range: Range, prefix: string): Range | "empty" {
   return narrowHigh(from, { operator: "$lte", value: value + HIGHEST, shown });
 }
 
-/** The part of a prefix that no mark behind it can turn into another letter, as и and a breve are й. */
+/**
+ * The part of a prefix that no following mark can turn into another letter, as и and a breve become
+ * й.
+ */
 function collatedPrefix(prefix: string): string {
   return prefix.replace(/[^\0-\x7f]+$/u, "");
 }
 
-/** Where a value lies: below or at the low end, between, at the high end or above. */
+/** Position of a value: below or at the low end, inside, at the high end or above. */
 function placeOf({ low, high }: Range, value: unknown): "min" | "low" | "mid" | "high" | "max" {
   const fromLow = "value" in low ? compareJson(value, low.value) : 1;
   if (fromLow < 0) return "min";

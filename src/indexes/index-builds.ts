@@ -1,9 +1,10 @@
 /**
- * The first build of an index: a job of its own type in the queue, so that some node runs it, and another one when that node dies. It
- * reads the documents in the order of their ids, in pages, each in a transaction that also stores how far it is. What is
- * written meanwhile has its entry already, or conflicts with the page.
+ * The first build of an index: a job type in the queue, so that any node can run it, and another
+ * one takes over when that node dies. It reads documents in id order, in pages, each in a
+ * transaction that also stores the progress. Documents written meanwhile already have their
+ * entries, or conflict with the page.
  *
- * A query that waits for an index which nobody builds does a page of the work itself.
+ * A query that waits for a build without a worker processes a page itself.
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
@@ -13,17 +14,25 @@ import type { Indexes, ScheduleBuild } from "./indexes.ts";
 
 export const INDEX_JOB_TYPE = "index";
 
-/** Documents that a page looks at: as many as their sizes allow. */
+/** Documents per page, adapted to their sizes. */
 const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000 };
-/** Then the page gets smaller: those who write its documents go on. */
+/**
+ * Number of conflicts after which the page gets smaller, so that concurrent writers make progress.
+ */
 const CONFLICTS_MAX = 3;
-/** A build that shows no life for so long is taken from its node. Each page is a sign of life. */
+/**
+ * Time without a heartbeat after which a build is moved to another node. Each page counts as a
+ * heartbeat.
+ */
 const SILENT_SEC_MAX = 90;
-/** Before a build is tried again that failed. */
+/** Pause before a failed build is retried. */
 const PAUSE_SEC = 5;
-/** A database of so many documents is indexed by who asks first, in the time that a job takes to be accepted. */
+/**
+ * Largest database that is indexed by the first query itself, in about the time that a job takes to
+ * be accepted.
+ */
 const SMALL_COUNT = 500;
-/** How long a query waits for a sign of life of the build. */
+/** Time that a query waits for a heartbeat of the build. */
 const SILENCE_MS = 1_000;
 
 export interface IndexBuildsParts {
@@ -34,14 +43,14 @@ export interface IndexBuildsParts {
   readonly indexes: Indexes;
 }
 
-/** A build as it is shown. */
+/** A running build, for display. */
 export interface RunningBuild {
   readonly database: string;
-  /** The id of the design document. */
+  /** Id of the design document. */
   readonly design: string;
-  /** Undefined when its node was just expelled. */
+  /** Absent if its node was just expelled. */
   readonly worker: Worker | undefined;
-  /** Documents: those that were looked at, and all that there were when the build began to read. */
+  /** Documents processed, and documents in the database when the build began. */
   readonly doneCount: number;
   readonly totalCount: number;
   readonly startedMs: number;
@@ -50,7 +59,7 @@ export interface RunningBuild {
 
 type PageEnd = "gone" | "ready" | "more";
 
-/** The size of the next page of one build. */
+/** Adaptive size of the next page of a build. */
 class PageCount {
   count = PAGE.countFirst;
 
@@ -65,7 +74,7 @@ class PageCount {
   }
 }
 
-/** For the composition root, which has no builds yet when it makes the indexes. */
+/** Used by the composition root, which creates the indexes before the builds. */
 export function scheduleBuild(jobs: Jobs): ScheduleBuild {
   return async (tx, database, { number, design, name }) => {
     await jobs.setTypeTimeout(tx, INDEX_JOB_TYPE, SILENT_SEC_MAX);
@@ -85,7 +94,10 @@ export class IndexBuilds {
     this.#parts = parts;
   }
 
-  /** Runs a job until the signal aborts, and gives it back. Never rejects: a job that it cannot give back is found by its silence. */
+  /**
+   * Runs a job until the signal aborts, then returns it to the queue. Never rejects: a job that
+   * cannot be returned is detected by its missing heartbeats.
+   */
   async run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     try {
@@ -108,7 +120,7 @@ export class IndexBuilds {
     }
   }
 
-  /** The builds that run, in the order of their last signs of life. */
+  /** The running builds, in order of their last heartbeats. */
   async running(): Promise<RunningBuild[]> {
     const { kv, jobs, databases, indexes } = this.#parts;
     return kv.read(async (tx) => {
@@ -137,7 +149,10 @@ export class IndexBuilds {
     });
   }
 
-  /** Resolves when the index is complete; false when it is gone. Throws STORE_DATABASE_NOT_FOUND. */
+  /**
+   * Resolves when the index is complete, or with false if it no longer exists. Throws
+   * STORE_DATABASE_NOT_FOUND.
+   */
   async whenReady(database: Database, number: number, signal: AbortSignal): Promise<boolean> {
     const { runtime, kv, indexes } = this.#parts;
     const size = new PageCount();
@@ -195,7 +210,7 @@ export class IndexBuilds {
     );
   }
 
-  /** Does one page. `first` runs in its transaction, before anything else. */
+  /** Processes one page. `first` runs in its transaction, before anything else. */
   async #page(
     database: Database,
     number: number,

@@ -1,4 +1,7 @@
-/** What an index is: read from a design document of the language `query`, as CouchDB writes it, and written into one. */
+/**
+ * The definition of an index, read from and written to a design document with language `query`, as
+ * in CouchDB.
+ */
 import {
   isJsonObject,
   outlineJsonInTurns,
@@ -17,30 +20,30 @@ export interface IndexField {
   readonly direction: Direction;
 }
 
-/** An index as its design document defines it. */
+/** An index as defined by its design document. */
 export interface IndexDefinition {
-  /** The id of the design document. */
+  /** Id of the design document. */
   readonly design: string;
   readonly name: string;
   readonly fields: readonly IndexField[];
-  /** Only documents that it lets pass are in the index; in the form that is shown. */
+  /** Only matching documents are in the index. In display form. */
   readonly partialFilter: unknown;
 }
 
-/** What an entry costs in each write. CouchDB has neither bound. */
+/** Limits on the cost of entries per write. CouchDB has neither. */
 export const INDEX_FIELDS_MAX = 64;
 export const INDEXES_MAX = 64;
-/** A definition is one row of the store. */
+/** Longest definition: one row of the store. */
 const DEFINITION_LENGTH_MAX = 30_000;
 
-/** Views of a design document that are looked at. */
+/** Maximum number of views read from a design document. */
 const VIEWS_MAX = 1_000;
-/** Of the text of a view; what a definition may have is less. */
+/** Longest view that is read; a valid definition is shorter. */
 const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 
 /**
- * The indexes of a design document, without those that are none; none for one of another language. It may have megabytes: only what may be
- * a definition is parsed.
+ * The valid index definitions in a design document; empty for another language. The document may
+ * be megabytes long: only potential definitions are parsed.
  */
 export async function definitionsOf(
   design: string,
@@ -79,7 +82,7 @@ function definitionOf(design: string, name: string, view: unknown): IndexDefinit
   return faultOf(definition) === undefined ? definition : undefined;
 }
 
-/** Why an index cannot be kept; undefined for one that can. */
+/** Reason why an index cannot be stored, or `undefined` if it can. */
 export function faultOf(definition: IndexDefinition): string | undefined {
   const { fields, partialFilter } = definition;
   if (fields.length === 0) return "An index has at least one field";
@@ -100,7 +103,7 @@ function isEmptyFilter(filter: unknown): boolean {
   return isJsonObject(filter) && Object.keys(filter).length === 0;
 }
 
-/** Throws a ProtocolError for one that is no selector. */
+/** Throws a ProtocolError for an invalid selector. */
 export function compileFilter(filter: unknown): DocumentSelector {
   return new DocumentSelector(isJsonObject(filter) ? filter : {});
 }
@@ -109,7 +112,7 @@ export function fieldPaths({ fields }: IndexDefinition): string[][] {
   return fields.map(({ name }) => fieldPath(name));
 }
 
-/** Whether two definitions make the same entries. */
+/** Whether two definitions lead to the same entries. */
 export function areSameEntries(left: IndexDefinition, right: IndexDefinition): boolean {
   return printJson(entryPart(left)) === printJson(entryPart(right));
 }

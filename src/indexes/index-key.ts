@@ -1,13 +1,18 @@
 /**
- * JSON values as bytes, in CouchDB's view order: null, false, true, numbers, texts, arrays, objects. Each value is a tag and what follows
- * from it. Where the bytes of a value begin those of another one, FF follows there, which is above every tag and all that an id begins with.
+ * JSON values as bytes, in CouchDB's view order: null, false, true, numbers, strings, arrays,
+ * objects. Each value is a tag followed by its content. Where the bytes of a value are a prefix of
+ * another's, FF follows in the bound, above every tag and above the first byte of every id.
  *
- *   null 10   false 20   true 21   number 30, the nearest double, the rest   text 40, its key (`collation.ts`)
- *   array 50, its elements, 00   object 60, its names and values by turns, 00
+ *   null 10   false 20   true 21
+ *   number 30, the nearest double, the remainder
+ *   text 40, its key (`collation.ts`)
+ *   array 50, its elements, 00
+ *   object 60, names and values alternating, 00
  *
- * Values that are equal in that order have the same bytes, except texts with a gap in their key. The texts of an entry, which equal
- * keys do not tell, follow all of its values. A value has at most as many bytes as its index gives it, and is cut off there: two
- * that differ after the cut have no order. The values of an entry that has all of them whole are read from its bytes.
+ * Values that are equal in this order have the same bytes, except strings with a gap in their key.
+ * The strings of an entry, which their keys do not determine, follow all of its values. A value is
+ * truncated to the maximum length for its index: two that differ later have no defined order. If
+ * all values of an entry are complete, they can be read from its bytes.
  */
 import {
   append,
@@ -24,30 +29,38 @@ const FALSE = 0x20;
 const TRUE = 0x21;
 const NUMBER = 0x30;
 const NUMBER_LENGTH = 8;
-/** The rest of a number that a double holds. */
+/** Marks a number whose double is exact. */
 const NO_REST = 0x80;
 const TEXT = 0x40;
 const ARRAY = 0x50;
 const OBJECT = 0x60;
 const END = 0x00;
-/** Between what begins with some bytes and what is higher: above every tag, every weight and every byte of a text. */
+/**
+ * Separates a prefix from everything higher: above every tag, every weight and every byte of a
+ * text.
+ */
 const ABOVE = 0xff;
-/** Above the end of the primary level of a text, and below every weight. */
+/** Above the end of a text's primary level, below every weight. */
 const ABOVE_EQUAL_TEXTS = 0x01;
 
-/** Of all fields of an entry: its key also holds the document's id, of up to 7,000 bytes, and has 10,000 at most. */
+/**
+ * Longest values of an entry. Its key also contains the document id, up to 7,000 bytes, and is
+ * limited to 10,000.
+ */
 const ENTRY_BYTES_MAX = 2_000;
 
-/** Behind so many values of an array or an object, in the order of its text, none is in an entry: each takes a byte. */
+/** Maximum number of values of an array or object in an entry: each takes at least a byte. */
 export const ENTRY_VALUES_MAX = ENTRY_BYTES_MAX;
 
-/** From `begin`, inclusive, to `end`, exclusive, below the entries of an index. */
+/** From `begin` (inclusive) to `end` (exclusive), relative to the entries of an index. */
 export interface EntryRange {
   readonly begin: Uint8Array;
   readonly end: Uint8Array;
 }
 
-/** What is known of one field, in the order of the index: one value, or bounds that may be open. Bounds are inclusive. */
+/**
+ * Restriction of one field, in index order: a single value, or inclusive bounds that may be open.
+ */
 export type FieldRange =
   | { readonly equal: unknown }
   | { readonly low?: { readonly value: unknown }; readonly high?: { readonly value: unknown } };
@@ -61,7 +74,7 @@ export class IndexKeys {
     this.#valueBytesMax = Math.floor(ENTRY_BYTES_MAX / fieldCount);
   }
 
-  /** The bytes of an entry: its values, one after the other. Whether none of them is cut off. */
+  /** The bytes of an entry: its values in sequence, and whether all of them are complete. */
   entry(values: readonly unknown[]): { readonly bytes: Uint8Array; readonly isWhole: boolean } {
     const out: number[] = [];
     const texts: number[] = [];
@@ -71,7 +84,10 @@ export class IndexKeys {
     return { bytes: Uint8Array.from(out), isWhole };
   }
 
-  /** Every entry whose values may be in the ranges of the first fields lies in it. Wider than asked where keys are not exact. */
+  /**
+   * A range that contains every entry whose values may lie in the ranges of the leading fields.
+   * Wider than requested where keys are inexact.
+   */
   range(ranges: readonly FieldRange[]): EntryRange {
     return { begin: this.#bound(ranges, "low"), end: this.#bound(ranges, "high") };
   }
@@ -94,8 +110,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value up to its maximum length, and its texts to `texts`. Leaves out a value with a gap if `texts` is absent: its
-   * bytes are not those of all equal values.
+   * Appends a value up to its maximum length, and its texts to `texts`. Leaves out a value with a
+   * gap if `texts` is absent: its bytes are not those of all equal values.
    */
   #append(
     out: number[],
@@ -110,7 +126,7 @@ export class IndexKeys {
       out.length = start;
       return { isWhole: false, hasGap };
     }
-    // False also if it just fits.
+    // False even if it fits exactly.
     const isWhole = out.length + (texts?.length ?? 0) - textsBefore < lengthMax;
     out.length = Math.min(out.length, lengthMax);
     return { isWhole, hasGap };
@@ -140,8 +156,9 @@ export class IndexKeys {
   }
 
   /**
-   * The beginning of a bound. "exact": that of the value alone. "equal-texts": that of all texts which are equal at the primary level.
-   * "open": that of values which may be on either side of the bound.
+   * Appends the beginning of a bound. "exact": that of the value alone. "equal-texts": that of all
+   * texts equal at the primary level. "open": that of values which may lie on either side of the
+   * bound.
    */
   #appendBound(out: number[], value: unknown, lengthMax: number): "exact" | "equal-texts" | "open" {
     if (typeof value === "string") {
@@ -172,7 +189,8 @@ function appendScalar(out: number[], value: unknown): void {
     return;
   }
   out.push(NUMBER);
-  // 0 and -0 are the same number. A negative one has all bits flipped, so that a higher one has higher bytes.
+  // 0 and -0 are the same number. Negative numbers have all bits flipped, so that bytes sort like
+  // numbers.
   const number = numberValue(value) as number | bigint;
   const double = nearestDouble(number);
   numberView.setFloat64(0, double + 0);
@@ -191,10 +209,13 @@ function nearestDouble(number: number | bigint): number {
   return Number.isFinite(double) ? double : Math.sign(double) * Number.MAX_VALUE;
 }
 
-/** Longest rest: the order of integers that differ after it is left open. */
+/** Longest remainder. The order of integers that differ only after it is undefined. */
 const REST_BYTES_MAX = 120;
 
-/** The difference of an integer and its double: a length, which is lower for lower numbers, and the digits. */
+/**
+ * The difference between an integer and its double: a length that increases with the number, and
+ * the digits.
+ */
 function appendRest(out: number[], rest: bigint): void {
   const flip = rest < 0n ? 0xff : 0;
   const hex = (rest < 0n ? -rest : rest).toString(16);
@@ -206,7 +227,7 @@ function appendRest(out: number[], rest: bigint): void {
   }
 }
 
-/** The values of a whole entry, as `JSON.stringify` writes them. */
+/** The values of a complete entry, as `JSON.stringify` writes them. */
 export function readValues(bytes: Uint8Array, count: number): JsonText[] {
   const skipped = new ValueReader(bytes, bytes.length);
   for (let index = 0; index < count; index++) skipped.skip();
@@ -217,7 +238,7 @@ export function readValues(bytes: Uint8Array, count: number): JsonText[] {
 class ValueReader {
   readonly #bytes: Uint8Array;
   #at = 0;
-  /** The next text, after all values. */
+  /** Position of the next text, after all values. */
   #textAt: number;
 
   constructor(bytes: Uint8Array, textAt: number) {
@@ -229,7 +250,7 @@ class ValueReader {
     return this.#at;
   }
 
-  /** Moves to the end of the next value. */
+  /** Skips the next value. */
   skip(): void {
     const tag = this.#bytes[this.#at++];
     if (tag === NUMBER) this.#at += NUMBER_LENGTH + 1;

@@ -1,4 +1,4 @@
-/** The keys of the indexes of one database, below its own, and the records that are JSON. */
+/** Keys of a database's indexes, below its own, and the records stored as JSON. */
 import { assert, parseJson, printJson, utf8Decode, utf8Encode } from "../base/index.ts";
 import { type Key, type KeyShape, type Subspace, unpackText } from "../kv/index.ts";
 import type { IndexDefinition } from "./index-definition.ts";
@@ -9,7 +9,7 @@ const STATE = 2;
 const ENTRY = 3;
 const ENTRY_OF = 4;
 
-/** The shapes below `(2, uuid, 20)` of the databases' subspace. */
+/** Shapes below `(2, uuid, 20)` of the databases' subspace. */
 export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(0)", value: "JSON", note: "the number of the next index; never used again" },
   { key: "(1, number)", value: "JSON", note: "the definition of an index" },
@@ -26,23 +26,23 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
 ];
 
-/** The form of entries; another one is made again. */
+/** Format version of entries. Entries of another version are rebuilt. */
 export const ENTRY_FORM = 4;
 
-/** An index as it is stored. */
+/** The stored form of an index. */
 export interface StoredIndex extends IndexDefinition {
   readonly number: number;
-  /** That of its entries: their form, and the collation that orders them. */
+  /** Version of its entries: their format and the collation that orders them. */
   readonly version: string;
 }
 
-/** The first build of an index. */
+/** Progress of the first build of an index. */
 export interface IndexState {
   readonly isReady: boolean;
-  /** The last document that it looked at, in the order of ids; undefined before the first. */
+  /** The last document processed, in id order; absent before the first. */
   readonly lastId?: string | undefined;
   readonly doneCount: number;
-  /** Documents of the database when the build began to read; undefined before. */
+  /** Documents in the database when the build began; absent before. */
   readonly totalCount?: number | undefined;
   readonly startedMs: number;
   readonly updatedMs: number;
@@ -71,7 +71,7 @@ export class IndexKeyspace {
     return this.#root.pack([STATE, number]);
   }
 
-  /** What the keys of all entries begin with. */
+  /** Key prefix of all entries. */
   entryPrefix(number: number): Key {
     return this.#root.pack([ENTRY, number]);
   }

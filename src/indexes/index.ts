@@ -1,9 +1,9 @@
 /**
- * Indexes of databases (Mango's, of the type `json`): what design documents define, entries that are written with each document, the
- * first build as a background job, and the choice of an index for a query.
+ * Indexes of databases (Mango's type `json`): definitions in design documents, entries written with
+ * each document, the first build as a background job, and the choice of an index for a query.
  *
- * Reading order: index-definition.ts, index-keyspace.ts, collation.ts, index-key.ts, indexed-document.ts, indexes.ts,
- * index-builds.ts; field-ranges.ts, choose-index.ts.
+ * Reading order: index-definition.ts, index-keyspace.ts, collation.ts, index-key.ts,
+ * indexed-document.ts, indexes.ts, index-builds.ts; field-ranges.ts, choose-index.ts.
  */
 export type { Candidate, Choice, Rejected, Wanted } from "./choose-index.ts";
 export { ALL_DOCUMENTS, chooseIndex, compareText, covers, isNamedBy } from "./choose-index.ts";

@@ -9,7 +9,7 @@ import { Index } from "./indexes.ts";
 
 const MEMBERS =
   '"one":1,"float":1.0,"text":"\\u00e9","half":"\\ud800","list":[1,2.50,[3]],"wide":[1, 2],"halves":["\\ud800"]';
-/** With a name that stands there twice. */
+/** Contains a duplicate name. */
 const BODY = `{${MEMBERS},"one":2}`;
 const LONG_BODY = `{${MEMBERS},"long":"${"x".repeat(1_000_000)}","one":2}`;
 

@@ -1,4 +1,4 @@
-/** A document as indexes and their filters see it. */
+/** A document as seen by indexes and their filters. */
 import {
   hasJsonNumber,
   isJsonObject,
@@ -21,37 +21,42 @@ import {
 import { valueAt } from "../protocol/index.ts";
 import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
-/** A longer body is looked through in turns, and only what indexes look at becomes values. */
+/** A longer body is scanned in turns, and only indexed fields are converted to values. */
 const LONG_BYTES = 65_536;
 
-/** Member of documents that have conflicting revisions, as a query with `conflicts` sees them. */
+/** Pseudo-member of documents with conflicting revisions, as in queries with `conflicts`. */
 export const CONFLICTS = "_conflicts";
 
-/** What an index looks at. */
+/** Fields and filter of an index. */
 export interface Indexing {
   readonly paths: readonly (readonly string[])[];
   readonly filter: DocumentSelector | undefined;
 }
 
 export interface IndexedDocument {
-  /** Undefined where the document has no such field. Of a long array or object an entry has the beginning only, and so has this. */
+  /**
+   * Returns `undefined` if the field does not exist. A long array or object is truncated, as in
+   * entries.
+   */
   valueAt(path: readonly string[]): unknown;
   /**
-   * Whether the value there, which is `value`, is written as `JSON.stringify` would: 1.0 is not, for example, nor is an object with
-   * spaces. The spelling of a text does not matter.
+   * Whether `value`, which is the value at `path`, is spelled as `JSON.stringify` would: 1.0 is
+   * not, nor is an object with spaces. The spelling of strings does not matter.
    */
   hasPlainly(path: readonly string[], value: unknown): boolean;
-  /** Of an index whose fields it has all. */
+  /** Called for an index all of whose fields exist. */
   passes(filter: DocumentSelector): boolean;
 }
 
-/** A document, and its conflicting revisions if the indexes contain them. */
+/** A document, and its conflicting revisions if indexes contain them. */
 export interface IndexedContent {
   readonly document: Document;
   readonly conflicts: readonly Revision[];
 }
 
-/** For these indexes. Throws a SandboxError when a filter takes longer than a function may. */
+/**
+ * Prepares a document for these indexes. Throws a SandboxError if a filter exceeds its time limit.
+ */
 export function indexedDocument(
   content: IndexedContent,
   indexes: readonly Indexing[],
@@ -91,7 +96,7 @@ class ShortDocument implements IndexedDocument {
     return filter.matchesJson(this.#json);
   }
 
-  /** As it was stored; undefined for what stands beside the body. */
+  /** The stored text, or `undefined` for members outside the body. */
   #textAt(path: readonly string[]): JsonText | undefined {
     let value: JsonValue | undefined = this.#bodyTo(path.length);
     for (const segment of path) {
@@ -111,12 +116,12 @@ class ShortDocument implements IndexedDocument {
 
 interface Field {
   readonly value: unknown;
-  /** Where it is whole, as it was stored. */
+  /** The stored text, if the value is complete. */
   readonly text: () => JsonText | undefined;
 }
 
 class LongDocument implements IndexedDocument {
-  /** By path. */
+  /** By joined path. */
   readonly fields = new Map<string, Field>();
   readonly passed = new Set<DocumentSelector>();
 
@@ -169,7 +174,7 @@ function keyOf(path: readonly string[]): string {
   return JSON.stringify(path);
 }
 
-/** Half of a character, which no UTF-8 holds, as JSON writes it. */
+/** Unpaired surrogate, as escaped in JSON; UTF-8 cannot encode it. */
 const HALF_CHARACTER = /\\ud[89a-f]/i;
 
 function isPlain(value: unknown, text: () => JsonText | undefined): boolean {

@@ -1,7 +1,7 @@
 /**
- * The indexes of databases. What design documents define is registered in the transaction that writes them: from then on every
- * write of a document keeps its entries, in its own transaction, and the documents that are there already are read by the
- * first build (`index-builds.ts`), page by page.
+ * The indexes of databases. The transaction that writes a design document registers its
+ * definitions. From then on, every write of a document updates its entries in the same transaction.
+ * Existing documents are read by the first build (`index-builds.ts`), page by page.
  */
 import {
   append,
@@ -59,11 +59,11 @@ import {
 } from "./indexed-document.ts";
 
 const DESIGN_PREFIX = "_design/";
-/** Behind every id of a design document. */
+/** After the ids of all design documents. */
 const DESIGN_END = "_design0";
-/** Of a design document. */
+/** Size above which a design document is processed in turns. */
 const LONG_BYTES = 262_144;
-/** Sets that are held ready for the next write. */
+/** Maximum number of cached index sets. */
 const CACHED_SETS_MAX = 1_000;
 
 /** Adds the job of an index's first build, in the transaction that registers the index. */
@@ -76,11 +76,11 @@ export type ScheduleBuild = (
 export interface IndexesParts {
   readonly runtime: { readonly clock: Runtime["clock"]; readonly digests: Digests };
   readonly scheduleBuild: ScheduleBuild;
-  /** Where filters run that take long. */
+  /** Sandbox for filters that take long. */
   readonly functions: DesignFunctions;
 }
 
-/** An index, ready for use. */
+/** An index prepared for use. */
 export class Index implements Indexing {
   readonly stored: StoredIndex;
   readonly paths: readonly (readonly string[])[];
@@ -104,7 +104,10 @@ export class Index implements Indexing {
     return this.stored.number;
   }
 
-  /** What a document's entry says; undefined for a document that has none: it lacks a field, or does not pass the filter. */
+  /**
+   * The values of a document's entry, or `undefined` if it has none: it lacks a field or does not
+   * pass the filter.
+   */
   valuesOf(document: IndexedDocument): EntryValues | undefined {
     const values: unknown[] = [];
     for (const path of this.paths) {
@@ -118,7 +121,7 @@ export class Index implements Indexing {
     return { bytes, isTold };
   }
 
-  /** The values of an entry as the document has them, each with the path of its field. */
+  /** The stored values of an entry, with the paths of their fields. */
   tell(told: Uint8Array): [path: readonly string[], value: JsonText][] {
     const values = readValues(told, this.paths.length);
     return this.paths.map((path, at) => [path, values[at] as JsonText]);
@@ -132,28 +135,28 @@ export class Index implements Indexing {
 /** The values of a document's entry. */
 export interface EntryValues {
   readonly bytes: Uint8Array;
-  /** Whether the bytes tell all of them as the document has them, digit by digit. */
+  /** Whether the bytes reproduce all values exactly as in the document, digit by digit. */
   readonly isTold: boolean;
 }
 
-/** A document in an index. */
+/** A document's position in an index. */
 export interface Entry {
   readonly id: string;
-  /** Where it is: the bytes of its values and its id. */
+  /** The bytes of its values and its id. */
   readonly place: Uint8Array;
-  /** What `Index.tell` reads; undefined where only the document tells the values. */
+  /** Input of `Index.tell`; absent if only the document has the exact values. */
   readonly told: Uint8Array | undefined;
 }
 
 export interface EntriesOptions {
   readonly range: EntryRange;
-  /** A place, also of an entry that is gone. */
+  /** A place, possibly of an entry that no longer exists. */
   readonly after: Uint8Array | undefined;
   readonly descending: boolean;
   readonly limit: number;
 }
 
-/** Of a document in an index, as it is to be. */
+/** A row to be written. */
 interface EntryRow {
   readonly id: string;
   readonly index: Index;
@@ -173,18 +176,18 @@ export class Indexes {
   readonly #parts: IndexesParts;
   #collation: Promise<Collation> | undefined;
   /**
-   * By their uuids: databases whose design documents were looked through, and define nothing. Whoever writes another one registers what it
-   * defines.
+   * Uuids of databases whose design documents were checked and define no indexes. A later design
+   * document is registered when it is written.
    */
   readonly #withoutDefinitions = new Set<string>();
-  /** By the database's uuid, the one used last at the end. */
+  /** By database uuid, least recently used first. */
   readonly #sets = new Map<string, IndexSet>();
 
   constructor(parts: IndexesParts) {
     this.#parts = parts;
   }
 
-  /** Registers what design documents define, and keeps entries. */
+  /** Registers definitions in design documents and maintains entries. */
   get hook(): DatabaseHook {
     return {
       appliesTo: () => true,
@@ -196,14 +199,17 @@ export class Indexes {
     };
   }
 
-  /** Those of the database, in the order in which they were made. Their entries may be outdated: `renew` makes them again. */
+  /**
+   * The indexes of the database, in order of creation. Their entries may be outdated; `renew`
+   * rebuilds them.
+   */
   async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {
     return (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
   }
 
   /**
-   * Whether `renew` has something to do: the store has design documents that no version registered, or entries of another form or
-   * version of ICU.
+   * Whether `renew` has work: there are unregistered design documents, or entries with another
+   * format or version of ICU.
    */
   async needsRenewal(tx: ReadTransaction, database: HookedDatabase): Promise<boolean> {
     if (database.isSealed) return false;
@@ -219,14 +225,14 @@ export class Indexes {
     return false;
   }
 
-  /** Registers what all design documents define. */
+  /** Registers the definitions of all design documents. */
   async renew(tx: Transaction, database: HookedDatabase): Promise<void> {
     const ids = new Set((await this.list(tx, database)).map(({ stored }) => stored.design));
     for await (const { id } of designDocuments(tx, database)) ids.add(id);
     await this.#followDesigns(tx, database, [...ids]);
   }
 
-  /** A page of an index's entries in their order, or backwards, behind the one that `after` is. */
+  /** A page of entries in ascending or descending order, after the place `after`. */
   async entries(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -252,7 +258,7 @@ export class Indexes {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** Undefined when the index is gone. */
+  /** Returns `undefined` if the index no longer exists. */
   async state(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -266,7 +272,7 @@ export class Indexes {
     tx.set(keyspaceOf(database).state(number), encodeJsonRecord(state));
   }
 
-  /** Fires when the build goes on, and when it is over. */
+  /** Fires when the build progresses or ends. */
   watchState(tx: Transaction, database: HookedDatabase, number: number): Watch {
     return tx.watch(keyspaceOf(database).state(number));
   }
@@ -326,7 +332,8 @@ export class Indexes {
     if (designs.length > 0) await this.#followDesigns(tx, database, designs);
     let set = await this.#set(tx, database);
     if (set?.isOutdated) {
-      // Another version of ICU made the entries, or another program; a mixture would be in no order.
+      // The entries were made with another version of ICU or of this program. A mixture would have
+      // no defined order.
       await this.renew(tx, database);
       set = await this.#set(tx, database);
     }
@@ -338,7 +345,7 @@ export class Indexes {
     await this.index(tx, database, set.indexes, documents);
   }
 
-  /** Makes the registered indexes of design documents those that they define now. */
+  /** Registers the indexes that the design documents define now, and removes the others. */
   async #followDesigns(
     tx: Transaction,
     database: HookedDatabase,
@@ -350,7 +357,7 @@ export class Indexes {
     const turns = new Turns(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
       if (winner === undefined || winner.deleted) continue;
-      // It may have megabytes, which were written and read in this turn.
+      // It may be megabytes long, and was written and read in this turn.
       if (winner.body.length > LONG_BYTES) await turns.give();
       append(wanted, await definitionsOf(designs[index] as string, winner.body, turns));
     }
@@ -448,7 +455,7 @@ export class Indexes {
 
 const NO_CONFLICTS: readonly Revision[] = [];
 
-/** The leaves next to the winner that are not deleted, in the order of `_conflicts`. */
+/** Undeleted leaves other than the winner, in the order of `_conflicts`. */
 async function conflictsOf(
   tx: ReadTransaction,
   database: HookedDatabase,
@@ -462,7 +469,7 @@ async function conflictsOf(
 
 const ABOVE_ENTRIES = Uint8Array.of(0xff);
 
-/** Before the values or the id of an entry: whether its values are told. */
+/** Flag before the values or the id of an entry: whether it stores the exact values. */
 const TOLD = 1;
 const MARK_LENGTH = 1;
 
@@ -470,7 +477,7 @@ function markOf({ isTold }: EntryValues): Uint8Array {
   return Uint8Array.of(isTold ? TOLD : 0);
 }
 
-/** Of the entries that this program writes, and by which collation. */
+/** Version of entries written by this program, with this collation. */
 function entryVersion({ version }: Collation): string {
   return `${ENTRY_FORM}-${version}`;
 }
