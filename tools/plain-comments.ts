@@ -6,6 +6,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "documents",
   "http-client",
   "indexes",
+  "jobs",
   "kv",
   "protocol",
 ]);

@@ -1,12 +1,12 @@
 /**
- * Gives jobs of silent holders back to the queue (RFC 007's activity monitor).
+ * Returns the jobs of silent workers to the queue (RFC 007's activity monitor).
  *
- * Once per timeout it looks at the activity order of each type. A job that is still where it was at the last look was
- * silent for a whole timeout. If its former holder still lives, it is halted at its next write. A job is found between
- * one and two timeouts, and their jitter, after its last sign of life.
+ * Once per timeout, it reads the activity order of each type. A job that has not moved since the
+ * last pass had no heartbeat for a whole timeout. If its former worker is still alive, it is halted
+ * at its next write. A silent job is detected after one to two timeouts plus jitter.
  *
- * When the timeout is changed, holders use the former one until their next sign of life. So the first look after a
- * change, and the very first one, waits for the longer of the two.
+ * After a change of the timeout, workers use the former one until their next heartbeat. The first
+ * pass after a change, and the very first one, therefore wait for the longer of the two.
  */
 import type { Runtime } from "../base/index.ts";
 import type { KeyValueStore, Versionstamp } from "../kv/index.ts";
@@ -14,9 +14,12 @@ import type { JobType } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 import { requeueInBatches } from "./requeue.ts";
 
-/** Added to the timeout at random, and at most half of it, so that monitors of many nodes do not look all at once (CouchDB's number). */
+/**
+ * Maximum random addition to the timeout, which is also limited to half of it, so that monitors on
+ * many nodes do not run simultaneously (CouchDB's value).
+ */
 const JITTER_MS_MAX = 10_000;
-/** How soon a type that has no timeout is looked at again. */
+/** Interval at which a type without a timeout is checked again. */
 const UNKNOWN_TYPE_SEC = 5;
 
 export class ActivityMonitor {
@@ -33,7 +36,7 @@ export class ActivityMonitor {
     this.#type = type;
   }
 
-  /** Looks once per timeout until aborted. */
+  /** Runs one pass per timeout until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#runtime;
     let seenUntil: Versionstamp | undefined;
@@ -45,7 +48,7 @@ export class ActivityMonitor {
       }));
       const { timeoutSec = UNKNOWN_TYPE_SEC, formerTimeoutSec = UNKNOWN_TYPE_SEC } = timeout ?? {};
       const isKnown = timeoutSec === seenTimeoutSec;
-      // After a change of the timeout, the time since the last look says nothing.
+      // After a change of the timeout, the interval since the last pass proves nothing.
       if (seenUntil !== undefined && isKnown) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;

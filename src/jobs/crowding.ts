@@ -1,41 +1,42 @@
 /**
- * Estimates how many acceptors take from the queue at the same time. An acceptor that is alone takes the first jobs and
- * reads no others. Several acceptors would all choose the same jobs, so each chooses among enough batches to make a
- * collision unlikely. (CouchDB: among 1024 rows, always.) One job that comes while all of them wait calls all of them; so
- * each stands back for a moment of its own, and mostly one is there first.
+ * Estimates the number of concurrent acceptors. A single acceptor takes the first jobs and reads no
+ * others. Several acceptors would all choose the same jobs, so each chooses among enough batches to
+ * make a collision unlikely. (CouchDB always chooses among 1024 rows.) A single job that arrives
+ * while all of them wait wakes all of them; each therefore waits for a short random time, and
+ * usually one is first.
  *
- * The estimate counts the choices whose commit this process has not seen: they are under way, or lost a conflict. Lost
- * choices are forgotten gradually as others succeed.
+ * The estimate counts choices whose commit this process has not seen: they are in progress or lost
+ * a conflict. Lost choices are forgotten gradually as others succeed.
  */
 import type { Random } from "../base/index.ts";
 import type { Transaction } from "../kv/index.ts";
 
-/** A retry costs about as much as reading so many batches. */
+/** Number of batches that cost about as much to read as a retry. */
 const BATCHES_PER_OTHER = 5;
-/** CouchDB reads as many to choose one job. */
+/** Maximum number of rows read; CouchDB always reads as many to choose one job. */
 const ROW_COUNT_MAX = 1024;
 const OTHER_COUNT_MAX = 16;
-/** What an acceptance takes on a cluster, twice. */
+/** Twice the duration of an acceptance on a cluster. */
 const STAND_BACK_MS_EACH = 20;
-/** What is left of the lost choices after one that held. */
+/** Factor by which a successful choice reduces the memory of lost ones. */
 const MEMORY = 0.95;
 
 export class Crowding {
   #otherCount = 0;
 
-  /** Rows to choose a batch of `batchRowCount` among. */
+  /** Number of rows among which to choose a batch of `batchRowCount`. */
   rowCount(batchRowCount: number): number {
     const batchCount = 1 + Math.round(this.#otherCount * BATCHES_PER_OTHER);
     if (batchCount === 1) return batchRowCount;
     return Math.max(2 * batchRowCount, Math.min(ROW_COUNT_MAX, batchCount * batchRowCount));
   }
 
-  /** How long to leave to others a job for which all were called: none for one who is alone. */
+  /** Random wait before accepting a job that woke all acceptors; 0 for a single acceptor. */
   standBackMs(random: Random): number {
     return random.ratio() * this.#otherCount * STAND_BACK_MS_EACH;
   }
 
-  /** A choice that `tx` made. */
+  /** Records a choice made by `tx`. */
   note(tx: Transaction): void {
     this.#otherCount = Math.min(OTHER_COUNT_MAX, this.#otherCount + 1);
     tx.afterCommit(() => {

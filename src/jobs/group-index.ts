@@ -1,9 +1,10 @@
 /**
- * The places of the groups of which jobs are pending. Each has its place, and by it a row in one of two indexes:
+ * Index of the groups with pending jobs. The place of a group determines its row in one of two
+ * indexes:
  *
  *   none    no job of the group is pending
- *   later   all its pending jobs are due in the future: in the index by the earliest of these times
- *   ready   it has a job that is due: in the index by its standing
+ *   later   all its pending jobs are due in the future: indexed by the earliest due time
+ *   ready   it has a job that is due: indexed by its standing
  */
 import { EMPTY_BYTES } from "../base/index.ts";
 import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -18,22 +19,22 @@ import type { JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 import { NO_USAGE, type Order, type Standing } from "./standing.ts";
 
-/** Groups that an acceptor moves from later to ready when their time has come. */
+/** Maximum number of groups that an acceptor moves from later to ready per transaction. */
 const COME_DUE_COUNT_MAX = 8;
 
-/** A ready group and its standing. */
+/** A ready group with its standing. */
 export type Candidate = Order & { readonly group: string };
 
 export class GroupIndex {
   readonly #keys: JobKeys;
-  /** By transaction and group, the end of the last change that was begun. */
+  /** The end of the last change in progress, by transaction and group. */
   readonly #changes = new WeakMap<Transaction, Map<string, Promise<void>>>();
 
   constructor(keys: JobKeys) {
     this.#keys = keys;
   }
 
-  /** Shares and usage of a group; `usageSec` tells how much that is at a given time. */
+  /** Shares and usage of a group. `usageSec` computes the usage at a given time. */
   async standing(tx: ReadTransaction, type: JobType, group: string): Promise<Standing> {
     const value = await tx.get(this.#keys.standing(type, group));
     return value === undefined ? NO_USAGE : decodeStanding(value);
@@ -56,23 +57,24 @@ export class GroupIndex {
     return entries.map(({ key }) => this.#keys.readyGroup(key));
   }
 
-  /** Groups that wait in the index by time although their time has come. */
+  /** Groups in the index by time whose time has come. */
   async comeDue(tx: ReadTransaction, type: JobType, dueBySec: number) {
     const range = this.#keys.laterGroupsUntil(type, dueBySec);
     const { entries } = await tx.getRangePage(range, { limit: COME_DUE_COUNT_MAX });
     return entries.map(({ key }) => this.#keys.laterGroup(key));
   }
 
-  /** When the next group comes due that is not due yet; undefined when all are, or there is none. */
+  /** Time at which the next group becomes due; undefined if no group is due later. */
   async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     const { entries } = await tx.getRangePage(this.#keys.laterGroups(type), { limit: 1 });
     return entries[0] && this.#keys.laterGroup(entries[0].key).dueAtSec;
   }
 
   /**
-   * Gives a group the place that `decide` makes of the one it has, or leaves it where it is. Who requeues many jobs does it side by
-   * side in one transaction, so the changes of a group wait for each other: else two would begin from the same place, and what the
-   * first wrote would stay in the index.
+   * Moves a group to the place that `decide` derives from the current one, unless it returns
+   * nothing. Requeueing many jobs calls this concurrently in one transaction, so changes of the
+   * same group are serialized: otherwise two would start from the same place, and the first one's
+   * row would remain.
    */
   change(
     tx: Transaction,
@@ -106,7 +108,7 @@ export class GroupIndex {
     else tx.set(this.#keys.place(type, group), encodePlace(to));
   }
 
-  /** Writes a standing, and the group's row in the index if it is there. */
+  /** Writes a standing, and updates the group's row if it is ready. */
   async restand(
     tx: Transaction,
     type: JobType,

@@ -1,10 +1,11 @@
 /**
- * The queue of grouped jobs. It has two levels: first the group with the lowest standing, then the job of that group
- * that has waited longest. `standing.ts` defines standings.
+ * The queue of grouped jobs, in two levels: first the group with the lowest standing, then the job
+ * of that group that has waited longest. `standing.ts` defines standings.
  *
- * A transaction that adds a job reads only the group's place, which changes when the group's queue runs empty or comes
- * due. So it conflicts neither with other adders nor with charges. Acceptors charge the group, so two that accept from
- * one group at the same time conflict, and the second reads again which group is next.
+ * A transaction that adds a job reads only the group's place, which changes when the group's queue
+ * becomes empty or due. It therefore conflicts neither with other additions nor with charges.
+ * Acceptors charge the group, so two that accept from the same group concurrently conflict, and the
+ * second one determines the next group again.
  */
 import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import { type KeyValue, keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
@@ -15,11 +16,17 @@ import type { JobName, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 import { charged, compareStandings, type Order } from "./standing.ts";
 
-/** Groups that an acceptor looks at. */
+/** Maximum number of groups that an acceptor considers. */
 const CANDIDATE_COUNT_MAX = 8;
-/** A group of which no more jobs may run is looked at again after so long, if nobody says before that one has ended. */
+/**
+ * Interval after which a group at its limit is checked again, unless the end of a job is reported
+ * before.
+ */
 const FULL_SEC = 10;
-/** Standings within so much (2 %) of the lowest count as equal, and one of them is taken at random: fewer conflicts. */
+/**
+ * Standings within 2 % of the lowest count as equal, and a random one is chosen, to reduce
+ * conflicts.
+ */
 const SIMILAR_SCORE = 0.02;
 
 export class GroupQueue {
@@ -38,7 +45,7 @@ export class GroupQueue {
     this.#index = parts.index;
   }
 
-  /** Puts a job into its group's queue. */
+  /** Adds a job to its group's queue. */
   async enter(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
     tx.set(this.#keys.groupPending(job, group, scheduledAtSec), EMPTY_BYTES);
     await this.#index.change(tx, job.type, group, (place) => {
@@ -48,7 +55,7 @@ export class GroupQueue {
     });
   }
 
-  /** Takes a job out of its group's queue without accepting it. */
+  /** Removes a job from its group's queue without accepting it. */
   async leave(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
     const { type } = job;
     tx.clear(this.#keys.groupPending(job, group, scheduledAtSec));
@@ -60,7 +67,10 @@ export class GroupQueue {
     });
   }
 
-  /** Takes up to `countMax` jobs that are due at `dueBySec` from the group that is next; none when no group has any. */
+  /**
+   * Takes up to `countMax` jobs due at `dueBySec` from the next group. Returns none if no group has
+   * any.
+   */
   async take(
     tx: Transaction,
     type: JobType,
@@ -82,7 +92,7 @@ export class GroupQueue {
     return [];
   }
 
-  /** Jobs of groups that are due at `dueBySec`, up to `limit`. */
+  /** Jobs of groups due at `dueBySec`, up to `limit`. */
   async due(
     tx: ReadTransaction,
     type: JobType,
@@ -106,8 +116,8 @@ export class GroupQueue {
   }
 
   /**
-   * When the next group comes due, in seconds since the epoch; undefined when no group has a job. 0 after a `take` that found nothing
-   * in the groups that it looked at, and others are ready.
+   * Time at which the next group becomes due, in seconds since the epoch; undefined if no group has
+   * a job. 0 after a `take` that found nothing in the groups it considered while others are ready.
    */
   async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     const [ready, laterSec] = await Promise.all([
@@ -117,7 +127,10 @@ export class GroupQueue {
     return ready.length > 0 ? 0 : laterSec;
   }
 
-  /** One job of the group less runs, or more of them may: if it waited for that, it is ready again. */
+  /**
+   * Called when fewer jobs of the group run, or more may. A group that waited for that becomes
+   * ready again.
+   */
   async released(tx: Transaction, type: JobType, group: string): Promise<void> {
     await this.#index.change(tx, type, group, async (place) => {
       if (place.kind !== "later") return undefined;
@@ -162,7 +175,7 @@ export class GroupQueue {
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
     for (const { key } of due.slice(0, countMax)) {
-      // As many as if each were accepted alone: until another group's turn has come.
+      // As many as if each were accepted separately: until another group is next.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);
@@ -172,7 +185,7 @@ export class GroupQueue {
     }
     const rest = rows[taken.length];
     if (rest !== undefined && isDue(rest)) {
-      // As long as this one is there, the group is ready.
+      // As long as this job is queued, the group is ready.
       tx.addReadConflictKey(rest.key);
     } else {
       const end = rest === undefined ? queue.end : keyAfter(rest.key);
@@ -183,7 +196,7 @@ export class GroupQueue {
     return taken;
   }
 
-  /** Takes one of those with the lowest standing out of the list. */
+  /** Removes one of the groups with the lowest standing from the list and returns it. */
   #choose(candidates: Candidate[]): Candidate {
     const lowest = candidates[0] as Candidate;
     const isSimilar = ({ generation, score }: Candidate): boolean =>

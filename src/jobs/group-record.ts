@@ -1,4 +1,6 @@
-/** The stored form of a group and of a type's fair share. The first element is the format's version. */
+/**
+ * The stored form of a group and of a type's fair share. The first element is the format version.
+ */
 import { assert } from "../base/index.ts";
 import { Double, packTuple, unpackTuple } from "../kv/index.ts";
 import type { FairShareGeneration, Standing } from "./standing.ts";
@@ -10,7 +12,7 @@ const LATER = 1;
 /**
  * The place of a group in the index of a type.
  *
- *   none     no job of it is pending
+ *   none     none of its jobs is pending
  *   later    its earliest job is due at `dueAtSec`
  *   ready    it has a job that is due
  */
@@ -62,7 +64,7 @@ export function decodeFairShare(value: Uint8Array): FairShareGeneration {
   return { generation, usageCoefficient, intervalSec, instalmentSec };
 }
 
-/** A double comes back as a number, or as itself when it is an integer. */
+/** A double is unpacked as a number, or as a wrapper if its value is an integer. */
 export function toNumber(item: unknown): number {
   const value = item instanceof Double ? item.value : item;
   assert(typeof value === "number", "A number was stored");

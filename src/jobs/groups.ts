@@ -1,6 +1,6 @@
 /**
- * The groups of jobs: their shares, their usage, and which have to give way (fair share: RFC 017). `standing.ts` orders
- * groups, `group-queue.ts` finds the next one.
+ * The groups of jobs: their shares, their usage, and which of them must yield slots (fair share:
+ * RFC 017). `standing.ts` orders groups, `group-queue.ts` finds the next one.
  */
 import { type Runtime, smallest } from "../base/index.ts";
 import {
@@ -30,7 +30,7 @@ import {
   withShares,
 } from "./standing.ts";
 
-/** Groups that are looked at in one transaction where all are to be. */
+/** Maximum number of groups read per transaction when all are needed. */
 const READY_ROWS_MAX = 500;
 
 export class Groups {
@@ -57,7 +57,7 @@ export class Groups {
     this.#counts = counts;
   }
 
-  /** Sets how usage is forgotten. What was used so far stays used. Writes nothing when it is so already. */
+  /** Sets how usage decays. Existing usage is kept. Writes nothing if unchanged. */
   async setFairShare(tx: Transaction, type: JobType, fairShare: FairShare): Promise<void> {
     checkFairShare(fairShare);
     const { generation, ...stored } = await this.fairShare(tx, type);
@@ -85,7 +85,7 @@ export class Groups {
     return value === undefined ? { ...FAIR_SHARE_DEFAULT, generation: 0 } : decodeFairShare(value);
   }
 
-  /** Sets the shares of a group, from 1 to 1000. Takes effect at once, on jobs that wait already. */
+  /** Sets the shares of a group, from 1 to 1000. Takes effect immediately, also for queued jobs. */
   async setShares(tx: Transaction, type: JobType, group: string, shares: number): Promise<void> {
     const before = await this.standing(tx, type, group);
     if (before.shares === shares) return;
@@ -94,7 +94,7 @@ export class Groups {
     else tx.set(this.#keys.shares(type, group), packTuple([shares]));
   }
 
-  /** Sets the shares of all groups of a type: those that are not named have the default again. */
+  /** Sets the shares of all groups of a type. Groups that are not named get the default. */
   async setAllShares(
     tx: Transaction,
     type: JobType,
@@ -117,33 +117,42 @@ export class Groups {
     );
   }
 
-  /** Shares and usage of a group; `usageSec` tells how much that is at a given time. */
+  /** Shares and usage of a group. `usageSec` computes the usage at a given time. */
   standing(tx: ReadTransaction, type: JobType, group: string): Promise<Standing> {
     return this.#index.standing(tx, type, group);
   }
 
-  /** At most so many jobs of the group run at once, on all nodes; undefined: as many as there are slots. */
+  /**
+   * Sets the maximum number of concurrently running jobs of the group, cluster-wide; undefined for
+   * no limit.
+   */
   setLimit(tx: Transaction, type: JobType, group: string, countMax: number | undefined): void {
     const key = this.#keys.groupLimit(type, group);
     if (countMax === undefined) tx.clear(key);
     else tx.set(key, packTuple([countMax]));
   }
 
-  /** How many more jobs of the group may run. Conflicts with the start and the end of each, where there is a limit. */
+  /**
+   * Number of additional jobs of the group that may run. If there is a limit, conflicts with every
+   * start and end of one.
+   */
   async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     const value = await tx.get(this.#keys.groupLimit(type, group));
     if (value === undefined) return Number.POSITIVE_INFINITY;
     return limitOf(value) - (await this.#counts.running(tx, type, group));
   }
 
-  /** Whether the group has a limit. A snapshot: a group that just got one is looked at again soon. */
+  /**
+   * Whether the group has a limit. A snapshot read: a group that has just got one is checked again
+   * soon.
+   */
   async isLimited(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
     return (await tx.snapshot.get(this.#keys.groupLimit(type, group))) !== undefined;
   }
 
   /**
-   * Which of these groups have as many running jobs as they may, and for how many others they have no room; counted up to `limit`. A
-   * snapshot: nothing conflicts with it.
+   * Groups among these that run as many jobs as they may, and the number of queued jobs for which
+   * they have no room, counted up to `limit`. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -166,7 +175,7 @@ export class Groups {
     return found;
   }
 
-  /** Charges groups for run time in seconds; less than zero gives back what was charged ahead. */
+  /** Charges groups for run time in seconds. Negative values refund charges made in advance. */
   async charge(
     tx: Transaction,
     type: JobType,
@@ -188,8 +197,9 @@ export class Groups {
   }
 
   /**
-   * Which of `running` have to give way, highest first: those with a higher standing than some group that has a job due at `dueBySec`,
-   * and last that group itself, whose jobs take turns. A snapshot: nothing conflicts with it.
+   * Groups in `running` that must yield slots, highest standing first: those with a higher standing
+   * than some group with a job due at `dueBySec`, and finally that group itself, whose jobs take
+   * turns. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,
@@ -207,7 +217,10 @@ export class Groups {
       .map(({ group }) => group);
   }
 
-  /** Which of these groups have a higher standing than another that has a job due at `dueBySec`. A snapshot. */
+  /**
+   * Groups among these that have a higher standing than another one with a job due at `dueBySec`. A
+   * snapshot read.
+   */
   async notNext(
     tx: ReadTransaction,
     type: JobType,
@@ -248,8 +261,8 @@ export class Groups {
   }
 
   /**
-   * Since when the job has been due that waits longest; undefined when none of the groups has one that is due. Looks at every
-   * ready group, in as many transactions as that takes.
+   * Time since which the longest-waiting job has been due; undefined if no group has a due job.
+   * Reads every ready group, in several transactions if necessary.
    */
   async longestDueSec(kv: KeyValueStore, type: JobType): Promise<number | undefined> {
     const nextDueSec = await kv.read((tx) => this.#index.nextDueSec(tx.snapshot, type));
@@ -265,7 +278,9 @@ export class Groups {
     return earliestSec === Infinity ? undefined : earliestSec;
   }
 
-  /** When the first pending job of the group is due, or was; undefined when none is pending. */
+  /**
+   * Due time of the group's first pending job, possibly in the past; undefined without one.
+   */
   async firstDueSec(
     tx: ReadTransaction,
     type: JobType,
@@ -276,7 +291,7 @@ export class Groups {
     return first && this.#keys.queued(first.key).scheduledAtSec;
   }
 
-  /** Of each ready group of a page, when its first job came due. */
+  /** Due times of the first jobs of a page of ready groups. */
   async #firstDueSecs(tx: ReadTransaction, type: JobType, range: KeyRange) {
     const { entries, stoppedBy } = await tx.getRangePage(range, { limit: READY_ROWS_MAX });
     const dueSecs = await Promise.all(

@@ -1,8 +1,10 @@
 /**
- * Forgets groups. A group's usage stays when its last job goes, so that removing and adding a job does not clear it.
- * But usage decays, and a group without jobs and usage is the same as an unknown one.
+ * Removes the records of unused groups. A group's usage outlives its last job, so that removing and
+ * adding a job does not reset it. But usage decays, and a group without jobs and usage is
+ * equivalent to an unknown one.
  *
- * A transaction that adds a job of the group adds to its counters, which are read here, so one of the two conflicts.
+ * A transaction that adds a job of the group adds to its counters, which are read here, so one of
+ * the two conflicts.
  */
 import type { Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";
@@ -14,7 +16,7 @@ import { SHARES_DEFAULT, USAGE_SEC_MIN, usageSec } from "./standing.ts";
 
 export interface SweptPage {
   readonly forgottenCount: number;
-  /** The last group that was looked at; undefined when it was the last of all. */
+  /** The last group checked; undefined after the last of all. */
   readonly last: string | undefined;
 }
 
@@ -29,7 +31,7 @@ export class IdleGroups {
     this.#counts = counts;
   }
 
-  /** Looks at up to `limit` groups behind `after`, in order of their names. */
+  /** Checks up to `limit` groups after `after`, in name order. */
   async forget(
     tx: Transaction,
     type: JobType,
@@ -46,7 +48,10 @@ export class IdleGroups {
     return { forgottenCount, last: page.last };
   }
 
-  /** Shares that were set are stored with the usage, and are kept; there are as many as the configuration names. */
+  /**
+   * Configured shares are stored with the usage and are kept. Their number is bounded by the
+   * configuration.
+   */
   async #isForgettable(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
     const value = await tx.get(this.#keys.standing(type, group));
     if (value === undefined) return true;

@@ -1,8 +1,9 @@
 /**
  * Background jobs of any type in one transactional queue (RFC 007). Knows nothing of replication.
  *
- * Reading order: job.ts, jobs.ts, pending-queue.ts, job-observer.ts, job-notes.ts; standing.ts, groups.ts, group-index.ts,
- * group-queue.ts, run-meter.ts; activity-monitor.ts, job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
+ * Reading order: job.ts, jobs.ts, pending-queue.ts, job-observer.ts, job-notes.ts; standing.ts,
+ * groups.ts, group-index.ts, group-queue.ts, run-meter.ts; activity-monitor.ts,
+ * job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
  */
 export { ActivityMonitor } from "./activity-monitor.ts";
 export type { Groups } from "./groups.ts";

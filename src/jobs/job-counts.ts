@@ -1,7 +1,7 @@
 /**
- * The number of jobs by type and state and by group. Transactions add to the counters without reading them, so counts
- * cause no conflicts. They are exact, because each change of a counter is in the transaction of the change that it
- * counts.
+ * The number of jobs by type, state and group. Transactions add to the counters without reading
+ * them, so counts cause no conflicts. They are exact, because each counter changes in the same
+ * transaction as the jobs that it counts.
  */
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobFacts, JobState, JobType } from "./job.ts";
@@ -13,7 +13,7 @@ export type StateCounts = Readonly<Record<JobState, number>>;
 const STATES: readonly JobState[] = ["pending", "running", "finished"];
 const PENDING = STATES.indexOf("pending");
 
-/** What a counter has to know of a job. */
+/** The facts of a job that determine its counters. */
 export type Counted = Pick<JobFacts, "state" | "group">;
 
 export class JobCounts {
@@ -23,14 +23,14 @@ export class JobCounts {
     this.#keys = keys;
   }
 
-  /** A job came (no `from`), went (no `to`) or changed. */
+  /** Records that a job was added (no `from`), removed (no `to`) or changed. */
   change(tx: Transaction, type: JobType, from: Counted | undefined, to: Counted | undefined): void {
     if (from?.state === to?.state && from?.group === to?.group) return;
     if (from !== undefined) this.#add(tx, type, from, -1n);
     if (to !== undefined) this.#add(tx, type, to, 1n);
   }
 
-  /** All jobs of a type, or of one group of it. A snapshot: nothing conflicts with it. */
+  /** Counts for a type or one of its groups. A snapshot read. */
   async read(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = await Promise.all(
       STATES.map(async (state) =>
@@ -40,21 +40,21 @@ export class JobCounts {
     return stateCounts(counts);
   }
 
-  /** How many jobs of a group run. Conflicts with each transaction that changes that. */
+  /** Number of running jobs of a group. Conflicts with transactions that change it. */
   async running(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     return decodeCounter(await tx.get(this.#key(type, "running", group)));
   }
 
   /**
-   * Up to `limit` groups that ever had a job, behind `after`, in order of their names: which of them have none that is pending, and
-   * the last that was looked at, undefined behind all. A snapshot: nothing conflicts with it.
+   * Up to `limit` groups that ever had a job, after `after`, in name order: those without pending
+   * jobs, and the last one read, undefined after the last of all. A snapshot read.
    */
   async groupsPage(
     tx: ReadTransaction,
     type: JobType,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
   ): Promise<{ readonly idle: readonly string[]; readonly last: string | undefined }> {
-    // Every job is pending first.
+    // Every job starts as pending.
     const range = this.#keys.countsOfGroups(type, PENDING, after);
     const { entries, stoppedBy } = await tx.snapshot.getRangePage(range, { limit });
     const groupOf = ({ key }: KeyValue): string => this.#keys.lastElement(key) as string;
@@ -63,7 +63,10 @@ export class JobCounts {
     return { idle, last: stoppedBy === "exhausted" || !last ? undefined : groupOf(last) };
   }
 
-  /** Up to `limit` groups that ever had a job and are not forgotten, behind `after`, in order of their names. A snapshot. */
+  /**
+   * Up to `limit` groups that ever had a job and have not been removed, after `after`, in name
+   * order. A snapshot read.
+   */
   async groupNames(
     tx: ReadTransaction,
     type: JobType,
@@ -74,7 +77,10 @@ export class JobCounts {
     return entries.map(({ key }) => this.#keys.lastElement(key) as string);
   }
 
-  /** Removes the counters of a group that has no jobs; false when it has some. Conflicts with a transaction that adds a job. */
+  /**
+   * Removes the counters of a group without jobs. Returns false if it has some. Conflicts with
+   * transactions that add a job.
+   */
   async clearZero(tx: Transaction, type: JobType, group: string): Promise<boolean> {
     const keys = STATES.map((state) => this.#key(type, state, group));
     const values = await Promise.all(keys.map((key) => tx.get(key)));
@@ -83,7 +89,10 @@ export class JobCounts {
     return true;
   }
 
-  /** How many there are by looking at every job: for tests, in one transaction that has to be short. Without a group, all of the type. */
+  /**
+   * Counts by reading every job, for tests; the transaction must be short. Without a group, counts
+   * the whole type.
+   */
   async recount(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = STATES.map(() => 0);
     for await (const { value } of tx.snapshot.getRange(this.#keys.jobsOfType(type))) {

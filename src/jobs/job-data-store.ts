@@ -1,24 +1,30 @@
 /**
- * The data and requests of jobs, stored as JSON that is cut into values: those of the present run, and those of the
- * next one when they were given meanwhile.
+ * Data and requests of jobs, stored as JSON in chunks: those of the current run, and those given
+ * for the next one during a run.
  */
 import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
 import type { JobKeys, Range } from "./job-keys.ts";
 import { DATA_CHUNK_BYTES, decodeData, encodeData } from "./job-record.ts";
 
-/** What is written; what is undefined stays as it is. */
+/** Values to write. Undefined ones are left unchanged. */
 export interface Stored {
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
 }
 
-/** How requests are stored, where that is not as they are. */
+/** Conversion between requests and their stored form. */
 export interface RequestForm {
   encode(job: JobName, request: JobData): JobData;
-  /** Of any stored form, also of a request as it is. What cannot be read comes back as it is stored. */
+  /**
+   * Decodes any stored form, including an unencoded request. Unreadable ones are returned as
+   * stored.
+   */
   decode(job: JobName, stored: JobData): JobData;
-  /** The request in the form in which `encode` stores it now; undefined when that is so already. Throws when it cannot be read. */
+  /**
+   * The request re-encoded in the current form, or `undefined` if it already has it. Throws if it
+   * is unreadable.
+   */
   renew(job: JobName, stored: JobData): JobData | undefined;
 }
 
@@ -49,17 +55,17 @@ export class JobDataStore {
     return this.#data.get(tx, job);
   }
 
-  /** Of a job that has one: a look for others would cost a read. */
+  /** For a job that is known to have a request; checking would cost a read. */
   getRequest(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
     return this.#request.get(tx, job);
   }
 
-  /** The same, decoded at the first call. */
+  /** Like `getRequest`, decoded on the first call. */
   getRequestLater(tx: ReadTransaction, job: JobName): Promise<() => JobData | undefined> {
     return this.#request.getLater(tx, job);
   }
 
-  /** Data and requests of several jobs, in their order. */
+  /** Data and requests of several jobs, in the given order. */
   async getMany(
     tx: ReadTransaction,
     jobs: readonly { readonly name: JobName; readonly facts: Pick<JobFacts, "hasRequest"> }[],
@@ -74,13 +80,16 @@ export class JobDataStore {
     return names.map((name, index) => ({ data: data[index], request: requests.get(name) }));
   }
 
-  /** Stores the requests of the present and the next run in their current form; whether one of them was in another. */
+  /**
+   * Rewrites the requests of the current and the next run in the current form. Returns whether one
+   * had a different form.
+   */
   async renewRequests(tx: Transaction, job: JobName): Promise<boolean> {
     const areRenewed = [await this.#request.renew(tx, job), await this.#nextRequest.renew(tx, job)];
     return areRenewed.includes(true);
   }
 
-  /** Whether exactly this is stored. */
+  /** Whether exactly these values are stored. */
   async has(tx: ReadTransaction, job: JobName, { data, request }: Stored): Promise<boolean> {
     return (
       (data === undefined || (await this.#data.has(tx, job, data))) &&
@@ -88,7 +97,7 @@ export class JobDataStore {
     );
   }
 
-  /** Of a job that is not there yet, and so has nothing stored. */
+  /** For a new job, which has nothing stored yet. */
   setFirst(tx: Transaction, job: JobName, { data, request }: Stored): void {
     if (data !== undefined) this.#data.setFirst(tx, job, data);
     if (request !== undefined) this.#request.setFirst(tx, job, request);
@@ -99,13 +108,13 @@ export class JobDataStore {
     if (request !== undefined) this.#request.set(tx, job, request);
   }
 
-  /** Takes the place of what is there when the next run is queued. */
+  /** Values that replace the current ones when the next run is queued. */
   setNext(tx: Transaction, job: JobName, { data, request }: Stored): void {
     if (data !== undefined) this.#nextData.set(tx, job, data);
     if (request !== undefined) this.#nextRequest.set(tx, job, request);
   }
 
-  /** What was given for the next run takes the place of what is there; returns it. */
+  /** Replaces the current values by those given for the next run, and returns them. */
   async takeNext(
     tx: Transaction,
     job: JobName,
@@ -125,7 +134,7 @@ export class JobDataStore {
   }
 }
 
-/** One JSON object of each job, in as many rows as it needs. */
+/** One JSON object per job, in as many rows as it needs. */
 class JsonRows {
   readonly #key: (job: JobName, chunk: number) => Key;
   readonly #range: (job: JobName) => Range;
@@ -159,7 +168,7 @@ class JsonRows {
     return rows && this.#form.decode(job, decodeData(rows));
   }
 
-  /** Most objects are one row, and every write of one writes the first. */
+  /** Most objects have one row, and every write includes the first row. */
   async #read(
     tx: ReadTransaction,
     job: JobName,
@@ -169,7 +178,7 @@ class JsonRows {
     return first.length < DATA_CHUNK_BYTES ? [first] : this.#rows(tx, job);
   }
 
-  /** Those of several jobs, in their order. */
+  /** Values of several jobs, in the given order. */
   async getMany(
     tx: ReadTransaction,
     jobs: readonly JobName[],
@@ -206,7 +215,7 @@ class JsonRows {
     this.setFirst(tx, job, value);
   }
 
-  /** Moves what `other` has, if it has anything, and returns it. */
+  /** Moves the value of `other`, if any, and returns it. */
   async takeFrom(other: JsonRows, tx: Transaction, job: JobName): Promise<JobData | undefined> {
     const rows = await other.#rows(tx, job);
     if (rows.length === 0) return undefined;
@@ -226,7 +235,7 @@ class JsonRows {
   }
 }
 
-/** What `make` makes at the first call, and nothing else is kept. */
+/** Memoizes `make`, and keeps nothing else. */
 function once<T>(make: () => T): () => T {
   let state: { readonly make: () => T } | { readonly made: T } = { make };
   return () => {

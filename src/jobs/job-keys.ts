@@ -1,4 +1,4 @@
-/** Every key that the queue owns, under its own subspace. */
+/** All keys of the queue, in its own subspace. */
 import type { Key, Subspace, VersionstampedBytes } from "../kv/index.ts";
 import { Double, type KeyShape, keyAfter, prefixEnd, Versionstamp } from "../kv/index.ts";
 import { toNumber } from "./group-record.ts";
@@ -30,7 +30,7 @@ const REQUEST = 21;
 const NEXT_REQUEST = 22;
 const GROUP_LIMIT = 23;
 
-/** The shapes, for `docs/keyspace.md`. */
+/** Key shapes for `docs/keyspace.md`. */
 export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(1, type)", value: "(timeoutSec)", note: "registers a type; only such types have jobs" },
   { key: "(2, type, id)", value: "JobFacts", note: "lock, place in the activity order, schedule" },
@@ -114,7 +114,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** Begin and end are keys, so that the rows between them can be cleared. */
+/** Begin and end are keys, so that the range can be cleared. */
 export type Range = { readonly begin: Key; readonly end: Key };
 
 export class JobKeys {
@@ -140,9 +140,9 @@ export class JobKeys {
     return this.#jobs.range([JOB, type]);
   }
 
-  /** The jobs of a type whose ids begin so. */
+  /** The jobs of a type whose ids have this prefix. */
   jobsBelow(type: JobType, prefix: string): Range {
-    // Without the byte that ends a text.
+    // Without the terminator of the string.
     const begin = this.job({ type, id: prefix }).subarray(0, -1);
     return { begin, end: prefixEnd(begin) };
   }
@@ -159,12 +159,12 @@ export class JobKeys {
     return this.#jobs.pack([DATA, type, id]);
   }
 
-  /** All notes of a type, with the data of its jobs between them. */
+  /** All notes of a type, interleaved with the data of its jobs. */
   notesOfType(type: JobType): Range {
     return this.#jobs.range([DATA, type]);
   }
 
-  /** The job that a key of `note` names; undefined for one of `data`. */
+  /** The job of a key made by `note`; undefined for a key made by `data`. */
   notedId(key: Key): string | undefined {
     const [, , id, chunk] = this.#jobs.unpack(key);
     return chunk === undefined ? (id as string) : undefined;
@@ -198,7 +198,7 @@ export class JobKeys {
     return this.#jobs.pack([PENDING, type, scheduledAtSec, id]);
   }
 
-  /** The queue up to and including jobs that are due at `dueBySec`. */
+  /** The part of the queue that is due at `dueBySec`, inclusive. */
   pendingUntil(type: JobType, dueBySec: number): Range {
     return {
       begin: this.#jobs.range([PENDING, type]).begin,
@@ -215,7 +215,7 @@ export class JobKeys {
     return this.#jobs.range([GROUP_PENDING, type, group]);
   }
 
-  /** The group's queue up to and including jobs that are due at `dueBySec`. */
+  /** The part of the group's queue that is due at `dueBySec`, inclusive. */
   groupPendingUntil(type: JobType, group: string, dueBySec: number): Range {
     return {
       begin: this.groupQueue(type, group).begin,
@@ -223,7 +223,7 @@ export class JobKeys {
     };
   }
 
-  /** Due time and id of a key of either queue. */
+  /** Due time and id in a key of either queue. */
   queued(key: Key): { readonly scheduledAtSec: number; readonly id: string } {
     const [scheduledAtSec, id] = this.#jobs.unpack(key).slice(-2);
     return { scheduledAtSec: scheduledAtSec as number, id: id as string };
@@ -234,7 +234,7 @@ export class JobKeys {
   }
 
   ready(type: JobType, { generation, score }: Order, group: string): Key {
-    // A double also when it is an integer, or it would not sort among the others.
+    // Packed as a double even if it is an integer, because the two types sort separately.
     const sorted = score === undefined ? null : new Double(score);
     return this.#jobs.pack([READY, type, generation, sorted, group]);
   }
@@ -300,10 +300,10 @@ export class JobKeys {
     return this.#jobs.pack([COUNT, type, state, group ?? null]);
   }
 
-  /** The counters of one state by group, behind `after`. */
+  /** Counters of one state by group, after `after`. */
   countsOfGroups(type: JobType, state: number, after: string | undefined): Range {
     const { end } = this.#jobs.range([COUNT, type, state]);
-    // That of the whole type, whose last element is null, sorts before those of groups.
+    // The counter of the whole type, whose last element is null, sorts before those of groups.
     return { begin: keyAfter(this.count(type, state, after)), end };
   }
 
@@ -319,7 +319,7 @@ export class JobKeys {
     return this.#jobs.range([ACTIVITY, type]);
   }
 
-  /** The activity order up to and including `until`. */
+  /** The activity order up to `until`, inclusive. */
   activitiesUntil(type: JobType, until: Versionstamp): Range {
     return {
       begin: this.#jobs.range([ACTIVITY, type]).begin,
@@ -355,7 +355,10 @@ export class JobKeys {
     return this.#jobs.range([EXPULSION]);
   }
 
-  /** A job in its worker's list. Its value says nothing; it is another one each time the holder is called. */
+  /**
+   * A job in its worker's list. The value carries no information and changes each time the worker
+   * is notified.
+   */
   held(worker: WorkerId, { type, id }: JobName): Key {
     return this.#jobs.pack([HELD, worker, type, id]);
   }
@@ -364,15 +367,15 @@ export class JobKeys {
     return this.#jobs.range([HELD, worker]);
   }
 
-  /** The job that a key made by `held` names. */
+  /** The job in a key made by `held`. */
   heldJob(key: Key): JobName {
     const [, , type, id] = this.#jobs.unpack(key);
     return { type: type as JobType, id: id as string };
   }
 
   /**
-   * The last element of a key: the id of `job`, the versionstamp of `activity`, the type of `typeTimeout`, the id of `worker`
-   * and `expulsion`, the group of `standing` and `shares`.
+   * The last element of a key: the id in `job`, the versionstamp in `activity`, the type in
+   * `typeTimeout`, the id in `worker` and `expulsion`, the group in `standing` and `shares`.
    */
   lastElement(key: Key): unknown {
     return this.#jobs.unpack(key).at(-1);

@@ -1,6 +1,7 @@
 /**
- * What an observer of jobs keeps about each of them, as bytes. A note lies beside the first row of the job's data, so a transaction that
- * writes both changes one page of a store that is made of pages. It is the observer's own: the queue neither reads nor removes it.
+ * Bytes that an observer stores with a job. A note is adjacent to the first row of the job's data,
+ * so a transaction that writes both changes one page of a paged store. It belongs to the observer:
+ * the queue neither reads nor removes it.
  */
 import { keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
 import type { JobName, JobType } from "./job.ts";
@@ -17,7 +18,7 @@ export class JobNotes {
     return tx.get(this.#keys.note(job));
   }
 
-  /** Those of several jobs of a type, in the order of their ids. */
+  /** Notes of several jobs of a type, in id order. */
   getMany(
     tx: ReadTransaction,
     type: JobType,
@@ -33,8 +34,8 @@ export class JobNotes {
   }
 
   /**
-   * The notes behind `afterId` ("": from the first) up to `lastId` (undefined: to the last), by the ids of their jobs, which may be
-   * gone. It reads the rows of data between them, too.
+   * Notes after `afterId` ("" for the first) up to `lastId` (undefined for the last), by job id; a
+   * job may no longer exist. Also reads the rows of data in between.
    */
   async between(
     tx: ReadTransaction,

@@ -1,24 +1,30 @@
-/** Who keeps something beside the jobs of a type, such as an index, in the transactions that change them. */
+/**
+ * Observers maintain data derived from the jobs of a type, such as an index, in the transactions
+ * that change them.
+ */
 import type { Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
 
-/** What a transaction has made of a job. */
+/** The result of a transaction for a job. */
 export interface JobChange {
-  /** Undefined: the job is gone. */
+  /** Absent if the job was removed. */
   readonly facts: Pick<JobFacts, "state" | "scheduledAtSec"> | undefined;
-  /** What counts from now on, if that was written; undefined: as it was. */
+  /** The new data and request, if they were written. */
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
-  /** The run ended without a word of its holder, and the job is back in the queue. */
+  /** The run ended without a message from its worker, and the job is queued again. */
   readonly isLost: boolean;
-  /** Both as they are from now on, read from the store where they were not written; only of a job that is there. */
+  /**
+   * Returns the current data and request, reading those that were not written. Only for an existing
+   * job.
+   */
   load(): Promise<{ readonly data: JobData; readonly request: JobData | undefined }>;
 }
 
 export interface JobObserver {
   /**
-   * Called in the transaction, once for each change. Signs of life are changes, too. An acceptance is not announced: which jobs
-   * run is kept by the queue (`Jobs.runningIds`).
+   * Called within the transaction for each change, including heartbeats. Acceptance is not
+   * reported: the queue itself knows the running jobs (`Jobs.runningIds`).
    */
   changed(tx: Transaction, job: JobName, change: JobChange): Promise<void>;
 }

@@ -1,4 +1,6 @@
-/** The stored form of a job's facts, of its data, and of a type. The first element is the format's version. */
+/**
+ * The stored forms of a job's facts, its data, and a type. The first element is the format version.
+ */
 import { assert, concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
 import {
   packTuple,
@@ -10,10 +12,16 @@ import {
 } from "../kv/index.ts";
 import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./job.ts";
 
-/** Of a job without a request, and of one that has it. Nodes that know no requests refuse such a job, or they would lose the request. */
+/**
+ * Formats of jobs without and with a request. Nodes that do not support requests refuse the latter,
+ * since they would lose the request.
+ */
 const FORMAT = 3;
 const FORMAT_WITH_REQUEST = 4;
-/** Of earlier formats 1 had no worker, and neither had groups: what they lack comes back as undefined. */
+/**
+ * Oldest readable format. Format 1 had no worker, and none before 3 had groups; both are read as
+ * undefined.
+ */
 const FORMAT_MIN = 1;
 const FORMAT_OF_TYPES = 2;
 /** Format 1 had no former timeout. */
@@ -23,7 +31,7 @@ const PENDING = 0;
 const RUNNING = 1;
 const FINISHED = 2;
 
-/** All values of a job's data but the last are of this size, below the store's limit of 100,000 bytes. */
+/** Size of all chunks of a job's data but the last, below the store's limit of 100,000 bytes. */
 export const DATA_CHUNK_BYTES = 90_000;
 
 export function encodeWaiting(
@@ -38,10 +46,12 @@ function formatOf(hasRequest: boolean): number {
   return hasRequest ? FORMAT_WITH_REQUEST : FORMAT;
 }
 
-/** What is known of a running job before the commit gives it its place in the activity order. */
+/** Facts of a running job before the commit determines its place in the activity order. */
 export type RunningFactsAtCommit = Omit<RunningFacts, "state" | "activity">;
 
-/** The facts of a job that is accepted or updated in this transaction, whose versionstamp the commit fills in. */
+/**
+ * Facts of a job accepted or updated in this transaction, whose versionstamp the commit completes.
+ */
 export function encodeRunning(
   facts: RunningFactsAtCommit,
   userVersion: number,
@@ -49,7 +59,7 @@ export function encodeRunning(
   return packTupleVersionstamped(runningTuple(facts, Versionstamp.incomplete(userVersion)));
 }
 
-/** The facts of a running job that keeps its place in the activity order. */
+/** Facts of a running job that keeps its place in the activity order. */
 export function encodeStillRunning(facts: RunningFacts): Uint8Array {
   return packTuple(runningTuple(facts, facts.activity));
 }
@@ -121,7 +131,7 @@ export function decodeJobId(value: Uint8Array): string {
   return id;
 }
 
-/** The data as JSON, cut to fit the store's values. */
+/** The data as JSON, split into chunks that fit into values. */
 export function encodeData(data: JobData): Uint8Array[] {
   const bytes = utf8Encode(JSON.stringify(data));
   const chunks: Uint8Array[] = [];

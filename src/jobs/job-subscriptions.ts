@@ -1,40 +1,46 @@
 /**
- * Reports changes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), with the store's watches. A job that does
- * not change costs nothing.
+ * Reports changes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), using the store's
+ * watches. A job that does not change costs nothing.
  *
- * A subscription remembers the state that its owner knows. An event is a difference from that: another state, another due
- * time, or a later update of a running job. Changes between two looks are one event, with the latest data.
+ * A subscription remembers the state known to its owner. An event is a difference from that:
+ * another state, another due time, or a later update of a running job. Several changes between two
+ * reads are one event, with the latest data.
  */
 import { abortWith, type Runtime } from "../base/index.ts";
 import type { KeyValueStore, Transaction, Watch } from "../kv/index.ts";
 import type { Job, JobName, JobSigns, Observation } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 
-/** `removed`: there is no such job any more. After it, and after `finished`, a subscription has no more events. */
+/**
+ * `removed`: the job no longer exists. This and `finished` are the last event of a subscription.
+ */
 export type SubscriptionEvent =
   | { readonly kind: "changed"; readonly job: Job }
   | { readonly kind: "removed"; readonly name: JobName };
 
 export interface WaitOptions {
-  /** Events in other states are thrown away; `removed` counts as one. */
+  /** Events in other states are dropped; `removed` counts as a state. */
   readonly state?: Job["state"] | "removed";
-  /** For ever when absent. */
+  /** Default: no limit. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** Made once: an error that is made again takes longer than what it ends. */
+/** Created once, since creating an error costs more than the wait that it ends. */
 const OVER = new Error("The waiting is over");
 
 export class JobSubscription {
   readonly name: JobName;
-  /** The job as it was when the subscription began. */
+  /** The job at the start of the subscription. */
   readonly job: Job;
-  /** As they are known. Another due time tells a job that waits again, after a run that nobody saw, from one that still waits. */
+  /**
+   * The signs last reported. A different due time distinguishes a job that waits again, after an
+   * unobserved run, from one that still waits.
+   */
   #signs: JobSigns | undefined;
   readonly #ended = new AbortController();
 
-  /** Use `JobSubscriptions.subscribe`. */
+  /** Created by `JobSubscriptions.subscribe`. */
   constructor({ job, activity }: Observation) {
     const { type, id, state, scheduledAtSec } = job;
     this.name = { type, id };
@@ -43,17 +49,17 @@ export class JobSubscription {
     if (state === "finished") this.unsubscribe();
   }
 
-  /** Aborts when no more events come. */
+  /** Aborts when there are no more events. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
-  /** No more events, also for who waits already. Safe to call twice. */
+  /** Ends the subscription, including waits in progress. Idempotent. */
   unsubscribe(): void {
     this.#ended.abort(new Error("The subscription has ended"));
   }
 
-  /** Whether the job's signs are others than those that are known; undefined: it is gone. */
+  /** Whether the job's signs differ from those last reported; undefined if it no longer exists. */
   isNews(signs: JobSigns | undefined): boolean {
     return (
       signs?.state !== this.#signs?.state ||
@@ -68,7 +74,7 @@ export class JobSubscription {
   }
 }
 
-/** A look at the job of a subscription. `job`: as it is, if that is an event which somebody waits for. */
+/** A read of a subscription's job. `job` is set if it is an event that matches the wait. */
 interface Look {
   readonly subscription: JobSubscription;
   readonly signs: JobSigns | undefined;
@@ -87,13 +93,16 @@ export class JobSubscriptions {
     this.#jobs = jobs;
   }
 
-  /** Undefined when there is no such job. That of a finished job has ended already. */
+  /**
+   * Returns `undefined` if the job does not exist. The subscription of a finished job has already
+   * ended.
+   */
   async subscribe(name: JobName): Promise<JobSubscription | undefined> {
     const observation = await this.#kv.read((tx) => this.#jobs.observe(tx, name));
     return observation && new JobSubscription(observation);
   }
 
-  /** The next event of any of these; undefined when the time is over, or when none of them has more events. */
+  /** The next event of any subscription; undefined if the time limit passed or all have ended. */
   async wait(
     subscriptions: readonly JobSubscription[],
     { state, timeoutMs = Number.POSITIVE_INFINITY, signal }: WaitOptions = {},
@@ -130,7 +139,7 @@ export class JobSubscriptions {
     }
   }
 
-  /** Reads the data of the job for an event only: of most changes nobody wants to know more than that they are none. */
+  /** Reads the job's data only for an event: most changes do not match. */
   async #look(
     tx: Transaction,
     subscription: JobSubscription,
@@ -144,7 +153,10 @@ export class JobSubscriptions {
     return { subscription, signs, job, changed: this.#jobs.watch(tx, name) };
   }
 
-  /** Settles when one of the jobs may have changed, a subscription has ended, the time is over, or the signal aborts. */
+  /**
+   * Settles when one of the jobs may have changed, a subscription has ended, the time limit passed,
+   * or the signal aborts.
+   */
   async #anyChange(
     looks: readonly Look[],
     leftMs: number,
@@ -158,7 +170,7 @@ export class JobSubscriptions {
     );
     const fired = looks.map(({ changed }) => changed.fired(over.signal));
     const timer = leftMs === Number.POSITIVE_INFINITY ? [] : [clock.sleep(leftMs, over.signal)];
-    // A watch that breaks tells nothing, and one looks again.
+    // A broken watch says nothing, so the jobs are read again.
     await Promise.race([...fired, ...timer]).catch(() => {});
     over.abort(OVER);
     await Promise.allSettled([...fired, ...timer]);

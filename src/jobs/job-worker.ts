@@ -1,12 +1,12 @@
 /**
- * The membership of a node among the workers, while it runs jobs.
+ * Membership of a node in the list of workers, while it runs jobs.
  *
  *   register → renew the lease, watch the neighbour, run jobs → leave
  *                       │ expelled, or the lease was not renewed in time
  *                       └► all jobs stop → leave → register again
  *
- * The caller passes in the function that runs jobs. It accepts under the id that it is given, and stops at once when
- * `expelled` aborts.
+ * The caller supplies the function that runs jobs. It accepts jobs under the given worker id and
+ * stops immediately when `expelled` aborts.
  */
 import { errorCode, runTogether } from "../base/index.ts";
 import type { JobType } from "./job.ts";
@@ -21,12 +21,12 @@ import {
 import type { WorkerId } from "./worker.ts";
 import { requeueAll, type WorkerRingParts, watchRing } from "./worker-ring.ts";
 
-/** What leaving may take: who cannot reach the store is found by its silence. */
+/** Time limit for leaving. A worker that cannot reach the store is expelled for its silence. */
 const LEAVE_MS_MAX = 2000;
 
 export interface JobWorkerParts extends WorkerRingParts {
   readonly renewer: LeaseRenewer;
-  /** For people. */
+  /** Name of the node, for operators. */
   readonly node: string;
   readonly processId: string;
   readonly types: readonly JobType[];
@@ -36,7 +36,7 @@ export interface JobWorkerParts extends WorkerRingParts {
 /** One registration. */
 export interface Membership {
   readonly id: WorkerId;
-  /** Aborts when the worker has to give up all its jobs, without another write. */
+  /** Aborts when the worker must abandon all its jobs without further writes. */
   readonly expelled: AbortSignal;
 }
 
@@ -48,8 +48,9 @@ export class JobWorker {
   }
 
   /**
-   * Runs `work` as a member; again, as a new one, each time it is expelled. `work` settles when nothing that it started is
-   * alive: when `signal` aborts, in good order, and when it is expelled, at once. What it still holds then is handed back.
+   * Runs `work` as a member, and again under a new registration each time it is expelled. `work`
+   * settles when nothing that it started is running: gracefully after `signal` aborts, immediately
+   * after expulsion. Jobs that it still holds are then requeued.
    */
   async run(signal: AbortSignal, work: (membership: Membership) => Promise<void>): Promise<void> {
     const { clock, trace } = this.#parts.runtime;
@@ -59,7 +60,7 @@ export class JobWorker {
       } catch (error) {
         if (errorCode(error) !== "JOBS_WORKER_EXPELLED") throw error;
         trace.event("jobs.worker-lost", (error as WorkerExpelledError).details);
-        // Whatever delayed the lease may last a little longer.
+        // The cause of the delayed renewal may last a little longer.
         await clock.sleep(this.#parts.leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
       }
     }
@@ -106,7 +107,10 @@ export class JobWorker {
     }
   }
 
-  /** Rejects when the lease is lost. After a pause of the whole process the clock tells before any message does. */
+  /**
+   * Rejects when the lease is lost. After a pause of the whole process, the clock shows that before
+   * any message.
+   */
   async #watchLease(id: WorkerId, lease: Lease, over: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;
     let cause: LeaseEnding = "lapsed";
@@ -123,7 +127,7 @@ export class JobWorker {
     throw new WorkerExpelledError(id, cause);
   }
 
-  /** Strikes itself off and hands back what it still holds. */
+  /** Deregisters the worker and requeues the jobs that it still holds. */
   async #leave(id: WorkerId): Promise<void> {
     const { runtime, kv, jobs } = this.#parts;
     try {
@@ -133,7 +137,7 @@ export class JobWorker {
       });
       await requeueAll(this.#parts, id);
     } catch (error) {
-      // The others find it by its silence.
+      // Others will expel it for its silence.
       runtime.trace.event("jobs.worker-vanished", { worker: id, error: String(error) });
     }
   }

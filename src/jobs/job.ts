@@ -1,23 +1,28 @@
 /**
- * The nouns of the queue (RFC 007, `couch_jobs`).
+ * Data types of the queue (RFC 007, `couch_jobs`).
  *
- * A job has a type, an id within the type, and data. The stored facts determine the state, so the two cannot disagree:
+ * A job has a type, an id within the type, and data. The stored facts determine the state, so the
+ * two cannot disagree:
  *
  *   pending      no lock, in the queue at its scheduled time
- *   running      a lock, and a place in the activity order; `resubmitted` when one more run was requested meanwhile
+ *   running      a lock, and a place in the activity order; `resubmitted` if another run was
+ *                requested during this one
  *   finished     no lock, not in the queue; kept until it is removed
  */
 import type { Versionstamp } from "../kv/index.ts";
 
 export type JobType = string;
 
-/** A worker's registration (`worker.ts`). */
+/** Id of a worker's registration (`worker.ts`). */
 export type WorkerId = string;
 
-/** For how long a running job of a type may be silent. */
+/** Maximum silence of running jobs of a type. */
 export interface TypeTimeout {
   readonly timeoutSec: number;
-  /** What counted before; the same when it was never changed. Jobs that began then may still keep to it. */
+  /**
+   * The previous timeout, or the same one if it never changed. Jobs accepted before the change may
+   * still use it.
+   */
   readonly formerTimeoutSec: number;
 }
 
@@ -27,28 +32,30 @@ export interface JobName {
 }
 
 /**
- * What is stored with a job: any JSON object. The queue does not look into it.
+ * A JSON object stored with a job, opaque to the queue.
  *
- * A job has its data, which a holder writes as often as it likes, and may have a request, which stays as it was added: what is
- * large and does not change is not written again with each sign of life.
+ * A job has data, which its worker writes as often as it likes, and may have a request, which stays
+ * as it was added, so that large constant parts are not rewritten with each heartbeat.
  */
 export type JobData = Readonly<Record<string, unknown>>;
 
-/** When a job is to run, and for whom. */
+/** Due time and group of a job. */
 export interface JobPlan {
-  /** Seconds since the epoch; 0 is "any time". */
+  /** Seconds since the epoch; 0 for any time. */
   readonly scheduledAtSec: number;
-  /** Who shares the slots with others (`groups.ts`); undefined: the job waits in plain order. */
+  /**
+   * The group with which it shares slots (`groups.ts`). Jobs without one wait in plain order.
+   */
   readonly group: string | undefined;
 }
 
-/** What is the same whatever a job's state is. */
+/** Facts of a job that do not depend on its state. */
 export interface JobTerms extends JobPlan {
-  /** Whether there is a request beside the data, or will for the next run. */
+  /** Whether the job has a request next to its data, now or for the next run. */
   readonly hasRequest: boolean;
 }
 
-/** The facts that are stored about a job, beside its data. */
+/** Facts stored with a job, next to its data. */
 export type JobFacts = JobTerms & JobProgress;
 
 type JobProgress =
@@ -56,10 +63,13 @@ type JobProgress =
   | {
       readonly state: "running";
       readonly lock: string;
-      /** When it was accepted or last updated: its place in the activity order. */
+      /** Time of acceptance or of the last update: the place in the activity order. */
       readonly activity: Versionstamp;
       readonly resubmitted: boolean;
-      /** Who holds it; undefined for a processor without a worker, which only the activity monitor watches over. */
+      /**
+       * The worker that runs it; undefined for a processor without one, which is supervised only by
+       * the activity monitor.
+       */
       readonly worker: WorkerId | undefined;
     }
   | { readonly state: "finished" };
@@ -71,14 +81,19 @@ export type JobState = JobFacts["state"];
 /** A job as a reader sees it. */
 export interface Job extends JobName, JobPlan {
   readonly state: JobState;
-  /** The worker that runs it; undefined while it does not run, and for a processor without a worker. */
+  /**
+   * The worker that runs it; undefined if it is not running, or for a processor without a worker.
+   */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
-  /** Undefined for a job that was added without one. */
+  /** Absent if the job was added without one. */
   readonly request: JobData | undefined;
 }
 
-/** What tells that something has happened to a job; `activity` moves with each acceptance and update, and is undefined while it does not run. */
+/**
+ * Values that change when something happens to a job. `activity` changes with each acceptance and
+ * update, and is undefined while the job does not run.
+ */
 export interface JobSigns extends Pick<Job, "state" | "scheduledAtSec"> {
   readonly activity: string | undefined;
 }
@@ -89,7 +104,10 @@ export interface Observation {
   readonly activity: string | undefined;
 }
 
-/** A job in the hands of the processor that accepted it. The lock is drawn at acceptance and proves the holding. */
+/**
+ * A job held by the processor that accepted it. The lock is drawn at acceptance and proves
+ * ownership.
+ */
 export interface HeldJob extends JobName {
   readonly lock: string;
 }

@@ -2,8 +2,8 @@ import { OperationalError } from "../base/index.ts";
 import type { JobName } from "./job.ts";
 
 /**
- * The job was taken away: removed, or given to another processor after its holder was silent too long. The former holder
- * stops and writes nothing more (RFC 007 calls it `halt`).
+ * The job was lost: removed, or given to another processor after a long silence. The former holder
+ * stops and writes nothing more (`halt` in RFC 007).
  */
 export class JobHaltedError extends OperationalError {
   override readonly name = "JobHaltedError";
@@ -13,7 +13,7 @@ export class JobHaltedError extends OperationalError {
   }
 }
 
-/** The type has no timeout, so a job of a dead processor would never be noticed. */
+/** The type has no timeout, so jobs of a dead processor would never be detected. */
 export class UnknownJobTypeError extends OperationalError {
   override readonly name = "UnknownJobTypeError";
 
@@ -23,8 +23,8 @@ export class UnknownJobTypeError extends OperationalError {
 }
 
 /**
- * The worker is not on the list any more, or has to count with that: its lease was not renewed in time. It stops all that it
- * runs, writes nothing more, and registers again.
+ * The worker is no longer registered, or must assume so because its lease was not renewed in time.
+ * It stops everything that it runs, writes nothing more, and registers again.
  */
 export class WorkerExpelledError extends OperationalError {
   override readonly name = "WorkerExpelledError";

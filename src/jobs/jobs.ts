@@ -1,9 +1,11 @@
 /**
- * The transactional queue of background jobs (RFC 007). Any number of nodes add to it and take from it. Every call runs
- * inside the caller's transaction, so a job and the data that it is about change together.
+ * The transactional queue of background jobs (RFC 007). Any number of nodes add jobs and accept
+ * them. Every call runs inside the caller's transaction, so a job and the data that it concerns
+ * change together.
  *
- * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same transaction. A holder that
- * lost its job gets a JobHaltedError, which aborts the whole transaction.
+ * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same
+ * transaction. A holder that lost its job gets a JobHaltedError, which aborts the whole
+ * transaction.
  */
 import { assert, type Page, type Runtime, randomHex } from "../base/index.ts";
 import {
@@ -54,18 +56,21 @@ import type { RequeuedBatch } from "./requeue.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
 
-/** A queue in which no job is due. */
+/** Result of accepting if no job is due. */
 export interface NothingDue {
   /** Fires when a job enters the queue. */
   readonly enqueued: Watch;
   /**
-   * When to look again, in seconds since the epoch: the first job of the queue is due, and nothing fires then. Undefined when
-   * the queue is empty.
+   * Time at which to try again, in seconds since the epoch, because the first queued job becomes
+   * due without a notification. Undefined if the queue is empty.
    */
   readonly firstDueSec: number | undefined;
 }
 
-/** What an acceptance found. `rest`: these were all that was due, and who accepts wants to know what comes (`watchesRest`). */
+/**
+ * Result of an acceptance. `rest` is set if these were all due jobs and the acceptor wants to be
+ * notified of further ones (`watchesRest`).
+ */
 export type Acceptance =
   | {
       readonly kind: "accepted";
@@ -76,11 +81,11 @@ export type Acceptance =
   | ({ readonly kind: "none-due" } & NothingDue);
 
 export interface AddOptions extends Partial<JobPlan> {
-  /** What is asked for, where that is kept apart from the data. */
+  /** Separate request, if the type has one. */
   readonly request?: JobData;
 }
 
-/** Which ids are read. */
+/** Selects the ids to read. */
 export interface IdsWanted {
   /** "" for all. */
   readonly prefix: string;
@@ -90,16 +95,22 @@ export interface IdsWanted {
 }
 
 export interface AcceptOptions extends Wanted {
-  /** Who holds what is accepted; undefined for a processor that only the activity monitor watches over. */
+  /**
+   * The worker that will hold the jobs; undefined for a processor supervised only by the activity
+   * monitor.
+   */
   readonly worker?: WorkerId;
-  /** Whether to say when to look again, where less was due than wanted. Who asks for it has to cancel the watch. */
+  /**
+   * Whether to return the watch and time for the next attempt if fewer jobs were due than wanted.
+   * The caller must cancel the watch.
+   */
   readonly watchesRest?: boolean;
 }
 
-/** So many random bytes tell a call of a holder from the one before. */
+/** Random bytes that distinguish a notification of a worker from the previous one. */
 const CALL_BYTES = 8;
 
-/** What a transaction wrote of a job, and whether its holder was lost. */
+/** Values that a transaction wrote for a job, and whether the job's worker was lost. */
 type Announced = Stored & { readonly isLost?: boolean };
 
 const NOT_WRITTEN: Announced = { data: undefined, request: undefined };
@@ -110,17 +121,17 @@ export class Jobs {
   readonly #keys: JobKeys;
   readonly #queue: PendingQueue;
   readonly #data: JobDataStore;
-  /** Who may accept jobs and what became of them: the same keys, the same transactions. */
+  /** The registered workers, in the same keys and transactions. */
   readonly workers: Workers;
-  /** The groups of jobs, their shares and what they used. */
+  /** The groups of jobs, with shares and usage. */
   readonly groups: Groups;
   readonly counts: JobCounts;
-  /** What observers keep about jobs. */
+  /** Notes of observers on jobs. */
   readonly notes: JobNotes;
   readonly #observers = new Map<JobType, JobObserver>();
   readonly idleGroups: IdleGroups;
 
-  /** `requestForm` says how requests are stored; as they are, when absent. */
+  /** `requestForm` converts requests for storage. Default: stored as they are. */
   constructor(runtime: Runtime, subspace: Subspace, requestForm?: RequestForm) {
     this.#runtime = runtime;
     this.#keys = new JobKeys(subspace);
@@ -135,14 +146,18 @@ export class Jobs {
     this.#data = new JobDataStore(this.#keys, requestForm);
   }
 
-  /** From now on `observer` is called in each transaction that changes a job of the type. One for each type. */
+  /**
+   * Registers the observer of a type, to be called in each transaction that changes one of its
+   * jobs. At most one per type.
+   */
   setObserver(type: JobType, observer: JobObserver): void {
     this.#observers.set(type, observer);
   }
 
   /**
-   * Registers a type, or changes its timeout: a running job of it that is silent for `timeoutSec` goes back to the queue. The former
-   * timeout is kept, because holders learn of the new one at their next sign of life.
+   * Registers a type, or changes its timeout: a running job without a heartbeat for `timeoutSec`
+   * returns to the queue. The former timeout is kept, because workers learn the new one with their
+   * next heartbeat.
    */
   async setTypeTimeout(tx: Transaction, type: JobType, timeoutSec: number): Promise<void> {
     assert(timeoutSec > 0, "A type's timeout is positive");
@@ -154,32 +169,34 @@ export class Jobs {
     tx.set(key, encodeTypeTimeout({ timeoutSec, formerTimeoutSec }));
   }
 
-  /** A snapshot: nothing conflicts with it. */
+  /** A snapshot read. */
   async typeTimeout(tx: ReadTransaction, type: JobType): Promise<TypeTimeout | undefined> {
     const value = await tx.snapshot.get(this.#keys.typeTimeout(type));
     return value && decodeTypeTimeout(value);
   }
 
-  /** How long a job of the type may be silent, in seconds. */
+  /** Maximum silence of a job of the type, in seconds. */
   async getTypeTimeout(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     return (await this.typeTimeout(tx, type))?.timeoutSec;
   }
 
-  /** Ends a type. Its jobs stay, but none can be added, and no monitor watches them. */
+  /**
+   * Unregisters a type. Its jobs are kept, but none can be added, and no monitor supervises them.
+   */
   async clearTypeTimeout(tx: Transaction, type: JobType): Promise<void> {
     tx.clear(this.#keys.typeTimeout(type));
   }
 
   /**
-   * Adds a job, or asks for one more run of an existing one.
+   * Adds a job, or requests another run of an existing one. The effect depends on its state:
    *
-   *   absent, finished   pending with this data, time and group
-   *   pending            takes these; nothing is written when all are the same already
-   *   running            runs again after this run, with these; counts for the new group from now on
+   *   absent, finished   becomes pending with this data, time and group
+   *   pending            gets these; nothing is written if they are unchanged
+   *   running            runs again after this run, with these; counts for the new group from now
    *
-   * Its request is replaced, too, if one is given.
+   * A given request replaces the existing one.
    *
-   * CouchDB: drops the data when the job is pending at the same time, and when it is running. We keep it.
+   * CouchDB drops the data if the job is pending at the same time, or running; here it is kept.
    */
   async add(
     tx: Transaction,
@@ -211,7 +228,7 @@ export class Jobs {
     await this.#announce(tx, job, { ...terms, state: "pending" }, stored);
   }
 
-  /** Adds a job that is not there, as one that has ended elsewhere: it runs when it is asked for. */
+  /** Adds a job as finished, for one that ended elsewhere. It runs on request. */
   async addFinished(
     tx: Transaction,
     job: JobName,
@@ -223,13 +240,13 @@ export class Jobs {
     const finished = { ...terms, state: "finished" } as const;
     this.#data.setFirst(tx, job, { data, request });
     tx.set(this.#keys.job(job), encodeWaiting("finished", terms));
-    // The counter of pending jobs says which groups there are.
+    // The counter of pending jobs doubles as the list of groups.
     this.counts.change(tx, job.type, undefined, { state: "pending", group });
     this.counts.change(tx, job.type, { state: "pending", group }, finished);
     await this.#announce(tx, job, finished, { data, request });
   }
 
-  /** Removes a job in any state; its holder is halted. False when there is none. */
+  /** Removes a job in any state; its holder is halted. Returns whether it existed. */
   async remove(tx: Transaction, job: JobName): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
@@ -246,7 +263,7 @@ export class Jobs {
     return (await this.observe(tx, job))?.job;
   }
 
-  /** Those of these jobs that are there, in the order of their ids: the rows of all at once. */
+  /** Those of the given jobs that exist, in id order, read concurrently. */
   async getMany(
     tx: ReadTransaction,
     type: JobType,
@@ -262,7 +279,7 @@ export class Jobs {
     return found.map(({ name, facts }, index) => jobOf(name, facts, stored[index] as Stored));
   }
 
-  /** The run of a job under a worker; undefined if it does not run, or under no worker. */
+  /** The run of a job under a worker; undefined if it is not running, or runs without a worker. */
   async runOf(
     tx: ReadTransaction,
     job: JobName,
@@ -272,7 +289,7 @@ export class Jobs {
     return { worker: facts.worker, lock: facts.lock };
   }
 
-  /** State and due time of a job, without its data; undefined when there is none. */
+  /** State and due time of a job, without its data; undefined if it does not exist. */
   async schedule(
     tx: ReadTransaction,
     job: JobName,
@@ -280,7 +297,7 @@ export class Jobs {
     return this.#facts(tx, job);
   }
 
-  /** One page of a type's jobs in order of id, beginning behind `afterId`, with state and due time alone. */
+  /** One page of a type's jobs in id order, after `afterId`, with state and due time only. */
   async schedules(
     tx: ReadTransaction,
     type: JobType,
@@ -294,7 +311,7 @@ export class Jobs {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** What `observe` tells of a job, without its data. */
+  /** Like `observe`, without the job's data. */
   async signs(tx: ReadTransaction, job: JobName): Promise<JobSigns | undefined> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return undefined;
@@ -302,7 +319,7 @@ export class Jobs {
     return { state, scheduledAtSec, activity: activityOf(facts) };
   }
 
-  /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
+  /** The job, and its place in the activity order, which distinguishes heartbeats. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
@@ -322,7 +339,7 @@ export class Jobs {
     return hasRequest ? this.#data.getRequestLater(tx, name) : () => undefined;
   }
 
-  /** One page of a type's jobs in order of id, beginning behind `afterId`. */
+  /** One page of a type's jobs in id order, after `afterId`. */
   async list(
     tx: ReadTransaction,
     type: JobType,
@@ -354,7 +371,10 @@ export class Jobs {
     return tx.getRangePage({ begin: from, end }, { limit });
   }
 
-  /** Up to `limit` ids of a type's jobs in their order, or backwards. Begins behind `afterId`, and all of them begin with `prefix`. */
+  /**
+   * Up to `limit` ids of a type's jobs with the given prefix, after `afterId`, ascending or
+   * descending.
+   */
   async ids(
     tx: ReadTransaction,
     type: JobType,
@@ -372,8 +392,8 @@ export class Jobs {
   }
 
   /**
-   * How many jobs are pending: all of them from the counters, or those that are due at `dueBySec`, counted up to `limit`. A
-   * snapshot: nothing conflicts with it.
+   * Number of pending jobs: all of them from the counters, or those due at `dueBySec`, counted up
+   * to `limit`. A snapshot read.
    */
   async pendingJobCount(
     tx: ReadTransaction,
@@ -384,7 +404,7 @@ export class Jobs {
     return (await this.counts.read(tx, type)).pending;
   }
 
-  /** Jobs that are pending and due at `dueBySec`, up to `limit`, in no particular order. A snapshot. */
+  /** Pending jobs due at `dueBySec`, up to `limit`, in no particular order. A snapshot read. */
   due(
     tx: ReadTransaction,
     type: JobType,
@@ -394,10 +414,12 @@ export class Jobs {
   }
 
   /**
-   * Takes up to `countMax` jobs that are due at `dueBySec`, all without a group or all of one group. Acceptors conflict only when
-   * they chose the same ones. With `noSchedule`, for types whose jobs have no times, `dueBySec` is 0.
+   * Accepts up to `countMax` jobs due at `dueBySec`, either all without a group or all of one
+   * group. Acceptors conflict only if they choose the same jobs. With `noSchedule`, for types whose
+   * jobs have no due times, `dueBySec` is 0.
    *
-   * Jobs accepted under a `worker` go back to the queue when it is expelled. A worker that was, accepts nothing.
+   * Jobs accepted under a `worker` return to the queue when it is expelled. An expelled worker
+   * cannot accept.
    */
   async accept(tx: Transaction, type: JobType, options: AcceptOptions): Promise<Acceptance> {
     const { worker, noSchedule, dueBySec, countMax, watchesRest = false } = options;
@@ -419,12 +441,12 @@ export class Jobs {
     };
   }
 
-  /** For one who waits with others, in milliseconds: how long to leave to them what was announced to all. */
+  /** Random wait in milliseconds before accepting a job that woke all acceptors. */
   standBackMs(): number {
     return this.#queue.standBackMs();
   }
 
-  /** Makes a job that was taken out of the queue a running one. */
+  /** Turns a job taken from the queue into a running one. */
   async #hold(
     tx: Transaction,
     name: JobName,
@@ -449,7 +471,10 @@ export class Jobs {
     };
   }
 
-  /** At most so many jobs of a group run at once, on all nodes, from now on; undefined: as many as there are slots. */
+  /**
+   * Sets the maximum number of concurrently running jobs of a group, cluster-wide; undefined for no
+   * limit.
+   */
   async setGroupLimit(
     tx: Transaction,
     type: JobType,
@@ -460,7 +485,7 @@ export class Jobs {
     await this.#queue.released(tx, type, group);
   }
 
-  /** The jobs of a type that run, in order of their last sign of life. */
+  /** Running jobs of a type, in order of their last heartbeats. */
   async runningIds(tx: ReadTransaction, type: JobType): Promise<readonly string[]> {
     const ids: string[] = [];
     for await (const { value } of tx.getRange(this.#keys.activities(type))) {
@@ -469,14 +494,14 @@ export class Jobs {
     return ids;
   }
 
-  /** Verifies that the job is still held; for transactions that write something else on its behalf. */
+  /** Verifies that the job is still held, for transactions that write other data on its behalf. */
   async verify(tx: ReadTransaction, held: HeldJob): Promise<void> {
     await this.#heldFacts(tx, held);
   }
 
   /**
-   * A sign of life, with new data if given. Call it well within the type's timeout. A `request` takes the place of the one that is
-   * there, here and in `resubmit` and `finish`; without it that one stays.
+   * A heartbeat, with new data if given. Must be called well within the type's timeout. As in
+   * `resubmit` and `finish`, a `request` replaces the existing one; without it, that one is kept.
    */
   async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);
@@ -487,14 +512,15 @@ export class Jobs {
     await this.#announce(tx, held, withRequest(facts, request), stored);
   }
 
-  /** Whether one more run was requested while this one lasts. */
+  /** Whether another run was requested during this one. */
   async isResubmitted(tx: ReadTransaction, held: HeldJob): Promise<boolean> {
     return (await this.#heldFacts(tx, held)).resubmitted;
   }
 
   /**
-   * Requests one more run at `scheduledAtSec`, with or without the job's lock; with `data` if given. With `finish`: "run again later".
-   * CouchDB: drops the data when the job is running. We keep it for the next run.
+   * Requests another run at `scheduledAtSec`, with or without the job's lock, and with `data` if
+   * given. Followed by `finish`: "run again later". CouchDB drops the data if the job is running;
+   * here it is kept for the next run.
    */
   async resubmit(
     tx: Transaction,
@@ -521,13 +547,16 @@ export class Jobs {
     return true;
   }
 
-  /** Has the watch of the worker fire that holds the job (`watchHeld`), and changes nothing else. Nothing for a job that does not run, or whose holder is no worker. */
+  /**
+   * Fires the watch of the worker that holds the job (`watchHeld`), and changes nothing else. No
+   * effect if the job is not running or has no worker.
+   */
   async callHolder(tx: Transaction, job: JobName): Promise<void> {
     const facts = await this.#facts(tx, job);
     if (facts?.state === "running") this.#call(tx, job, facts.worker);
   }
 
-  /** Ends the run: the job is finished, or pending again when it was resubmitted. */
+  /** Ends the run: the job is finished, or pending again if it was resubmitted. */
   async finish(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const before = await this.#heldFacts(tx, held);
     const facts = withRequest(before, request);
@@ -544,8 +573,9 @@ export class Jobs {
   }
 
   /**
-   * Stores the job's requests in their current form, whoever holds it; whether one was in another. With `split`, a job without a
-   * request has what `split` makes of its data stored instead.
+   * Stores the job's requests in their current form, whoever holds it. Returns whether one had
+   * another form. With `split`, a job without a request gets the parts that `split` makes of its
+   * data.
    */
   async renewRequest(
     tx: Transaction,
@@ -565,28 +595,28 @@ export class Jobs {
     return true;
   }
 
-  /** Replaces the request of a job that has one and is not running, which then waits or stays finished as before. */
+  /** Replaces the request of a job that is not running; its state does not change. */
   async setRequest(tx: Transaction, job: JobName, request: JobData): Promise<void> {
     const facts = await this.#facts(tx, job);
     assert(facts?.hasRequest === true && facts.state !== "running", "The job waits with a request");
     this.#data.set(tx, job, { data: undefined, request });
   }
 
-  /** Fires when the job changes in any way, after this transaction's commit. */
+  /** Fires when the job changes in any way after this transaction's commit. */
   watch(tx: Transaction, job: JobName): Watch {
     return tx.watch(this.#keys.job(job));
   }
 
   /**
-   * For the holder: fires when the job is taken away or asked for once more, and not when the holder itself shows that it lives.
-   * Without a worker it fires at that, too.
+   * For the holder: fires when the job is lost or another run is requested, but not on the holder's
+   * own heartbeats. Without a worker, fires on those too.
    */
   async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
     const { worker } = await this.#heldFacts(tx, held);
     return tx.watch(worker === undefined ? this.#keys.job(held) : this.#keys.held(worker, held));
   }
 
-  /** Every type with its timeout in seconds. */
+  /** All types with their timeouts in seconds. */
   async types(tx: ReadTransaction): Promise<{ type: JobType; timeoutSec: number }[]> {
     const page = await tx.snapshot.getRangePage(this.#keys.typeTimeouts());
     return page.entries.map(({ key, value }) => ({
@@ -595,7 +625,7 @@ export class Jobs {
     }));
   }
 
-  /** Where the activity order of a type ends: the latest sign of life. */
+  /** The end of a type's activity order: the latest heartbeat. */
   async lastActivity(tx: ReadTransaction, type: JobType): Promise<Versionstamp | undefined> {
     const range = this.#keys.activities(type);
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
@@ -603,7 +633,10 @@ export class Jobs {
     return row && (this.#keys.lastElement(row.key) as Versionstamp);
   }
 
-  /** Puts up to `limit` jobs back into the queue whose last sign of life is not later than `until`. Their holders are halted. */
+  /**
+   * Requeues up to `limit` jobs whose last heartbeat is not after `until`. Their holders are
+   * halted.
+   */
   async requeueSilent(
     tx: Transaction,
     type: JobType,
@@ -616,14 +649,14 @@ export class Jobs {
     return { jobCount: ids.length, isDone: page.stoppedBy === "exhausted" };
   }
 
-  /** How many jobs a worker holds. A snapshot: nothing conflicts with it. */
+  /** Number of jobs that a worker holds. A snapshot read. */
   async heldCount(tx: ReadTransaction, worker: WorkerId): Promise<number> {
     let count = 0;
     for await (const _ of tx.snapshot.getRange(this.#keys.heldBy(worker))) count++;
     return count;
   }
 
-  /** Puts up to `limit` jobs that an expelled worker held back into the queue. Their holder is halted. */
+  /** Requeues up to `limit` jobs of an expelled worker, which is halted. */
   async requeueHeldBy(tx: Transaction, worker: WorkerId, limit: number): Promise<RequeuedBatch> {
     const page = await tx.getRangePage(this.#keys.heldBy(worker), { limit });
     const jobs = page.entries.map(({ key }) => this.#keys.heldJob(key));
@@ -636,7 +669,8 @@ export class Jobs {
     assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
     assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
     await this.#clearRunning(tx, job, facts);
-    // It was due when it was accepted. Where the clock went back since, it must not wait until it is as late again.
+    // The job was due when it was accepted. If the clock went back since then, it must not wait
+    // until the same time again.
     const nowSec = Math.floor(this.#runtime.clock.nowMs() / 1000);
     const wasDueSec = Math.min(facts.scheduledAtSec, nowSec);
     const scheduledAtSec = facts.resubmitted ? facts.scheduledAtSec : wasDueSec;
@@ -654,14 +688,17 @@ export class Jobs {
     return facts;
   }
 
-  /** A running job that goes on running. */
+  /** Writes a running job that keeps running. */
   #write(tx: Transaction, job: JobName, from: RunningFacts, to: RunningFacts): void {
     tx.set(this.#keys.job(job), encodeStillRunning(to));
     this.#call(tx, job, to.worker);
     this.counts.change(tx, job.type, from, to);
   }
 
-  /** Writes the job into its worker's list, in a way that differs each time: who holds it watches that. */
+  /**
+   * Writes the job to its worker's list with a different value each time, which fires the worker's
+   * watch.
+   */
   #call(tx: Transaction, job: JobName, worker: WorkerId | undefined): void {
     if (worker === undefined) return;
     tx.set(this.#keys.held(worker, job), this.#runtime.random.bytes(CALL_BYTES));
@@ -673,7 +710,7 @@ export class Jobs {
     tx.setVersionstampedKey(this.#keys.newActivity(job.type, userVersion), encodeJobId(job.id));
   }
 
-  /** A job that stops running leaves the activity order and its worker's index. */
+  /** Removes a job that stops running from the activity order and from its worker's list. */
   async #clearRunning(tx: Transaction, { type, id }: JobName, facts: RunningFacts): Promise<void> {
     tx.clear(this.#keys.activity(type, facts.activity));
     if (facts.worker !== undefined) tx.clear(this.#keys.held(facts.worker, { type, id }));
@@ -693,7 +730,9 @@ export class Jobs {
     await this.#queue.enter(tx, job, terms);
   }
 
-  /** Back into the queue after a run; what was given during the run takes its place. */
+  /**
+   * Returns a job to the queue after a run. Values given during the run replace the current ones.
+   */
   async #requeue(
     tx: Transaction,
     job: JobName,
@@ -710,7 +749,7 @@ export class Jobs {
     await this.#announce(tx, job, after, { ...written, data, request });
   }
 
-  /** Tells who keeps something beside the jobs of the type; of a job that is gone without facts. */
+  /** Notifies the observer of the type. `facts` is undefined for a removed job. */
   async #announce(
     tx: Transaction,
     { type, id }: JobName,
@@ -726,7 +765,7 @@ export class Jobs {
   }
 }
 
-/** The place in the activity order of a job that runs. */
+/** The place of a running job in the activity order. */
 function activityOf(facts: JobFacts): string | undefined {
   return facts.state === "running" ? facts.activity.toString() : undefined;
 }
@@ -737,7 +776,10 @@ function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: S
   return { type, id, state, worker, scheduledAtSec, group, data, request };
 }
 
-/** A job whose request is decoded when somebody asks for it: it may be long, and who waits for a job looks at its data again and again. */
+/**
+ * A job whose request is decoded on demand: it may be long, and waiting for a job reads it
+ * repeatedly.
+ */
 function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData | undefined): Job {
   return {
     ...job,
@@ -747,7 +789,7 @@ function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData
   };
 }
 
-/** Whether a job has a request after this one was given to it, or none. */
+/** Whether a job has a request after `request` was written, if it was. */
 function hasRequestAfter(facts: JobFacts | undefined, request: JobData | undefined): boolean {
   return request !== undefined || facts?.hasRequest === true;
 }

@@ -1,60 +1,66 @@
 /**
- * Renewing a worker's lease.
+ * Renewal of a worker's lease.
  *
- * The worker counts by its own clock, from the beginning of the last successful renewal. The others count from the time
- * when they saw that renewal, which is later. The worker gives up after a part of the lease, so it has stopped before
- * another may expel it. No two clocks are compared.
+ * The worker measures from the start of its last successful renewal, on its own clock. Others
+ * measure from the time at which they saw that renewal, which is later. The worker gives up after a
+ * part of the lease, so it has stopped before another may expel it. Clocks are never compared.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import { isRetryable, type KeyValueStore } from "../kv/index.ts";
 import type { WorkerId } from "./worker.ts";
 import type { Workers } from "./workers.ts";
 
-/** Renewals in one lease: some may come late, or fail, before the worker has to give up. */
+/** Renewals per lease. Some may be late, or fail, before the worker has to give up. */
 export const RENEWALS_PER_LEASE = 5;
 
-/** The part of its lease that a worker uses; the rest is for stopping what it runs, and for clocks of unequal speed. */
+/**
+ * Part of its lease that a worker uses. The rest is for stopping what it runs, and for clock drift.
+ */
 const USED_RATIO = 0.8;
 
 export interface LeaseTerm {
   readonly worker: WorkerId;
   readonly leaseMs: number;
-  /** How long ago the registration began, which is the first renewal. */
+  /** Age of the registration, which counts as the first renewal. */
   readonly ageMs: number;
 }
 
-/** `expelled`: others struck the worker off. `lapsed`: no renewal succeeded in time. */
+/** `expelled`: removed by others. `lapsed`: no renewal succeeded in time. */
 export type LeaseEnding = "expelled" | "lapsed" | "stopped";
 
-/** Renews leases from where the worker's event loop cannot delay it, if the store allows that. */
+/** Renews leases independently of the worker's event loop, if the store permits it. */
 export interface LeaseRenewer {
   /**
-   * Gets ready to renew a lease at once. That can take longer than a short lease lasts, so it comes before the registration: a worker
-   * that began to get ready afterwards would lose its lease, register again, and so on for ever.
+   * Prepares for an immediate renewal. It can take longer than a short lease lasts and therefore
+   * precedes registration: a worker that prepared afterwards would lose its lease and register
+   * again, indefinitely.
    */
   prepare(): Promise<ReadyRenewer>;
 }
 
-/** For one lease. */
+/** A renewer prepared for one lease. */
 export interface ReadyRenewer {
   start(term: LeaseTerm): Lease;
-  /** Frees what it holds and ends the lease, if one was started. Safe to call twice. */
+  /** Frees its resources and ends the lease, if one was started. Idempotent. */
   stop(): Promise<void>;
 }
 
 export interface Lease {
-  /** For how long the worker may go on, by a clock that never goes back. Not above zero: it gives up its jobs. */
+  /**
+   * Time for which the worker may continue, on a monotonic clock. If not positive, it abandons its
+   * jobs.
+   */
   remainingMs(): number;
-  /** Settles when the lease is not renewed any more. */
+  /** Settles when the lease is no longer renewed. */
   readonly ended: Promise<LeaseEnding>;
 }
 
-/** How long a worker goes on after the beginning of its last renewal. */
+/** Time for which a worker continues after the start of its last renewal. */
 export function usedLeaseMs(leaseMs: number): number {
   return leaseMs * USED_RATIO;
 }
 
-/** What is left of a lease whose last renewal began `ageMs` ago. */
+/** Remaining time of a lease whose last renewal began `ageMs` ago. */
 export function remainingMs(leaseMs: number, ageMs: number): number {
   return usedLeaseMs(leaseMs) - ageMs;
 }
@@ -65,7 +71,10 @@ export interface KeepLeaseParts {
   readonly workers: Workers;
 }
 
-/** Renews until aborted, or until the lease is lost. `onRenewed` is told when the renewal that succeeded began. */
+/**
+ * Renews until aborted, or until the lease is lost. Calls `onRenewed` with the start time of each
+ * successful renewal.
+ */
 export async function keepLease(
   { clock, kv, workers }: KeepLeaseParts,
   { worker, leaseMs, ageMs }: LeaseTerm,
@@ -88,7 +97,7 @@ export async function keepLease(
       onRenewed(startedAtMs);
     } catch (error) {
       if (signal.aborted) return "stopped";
-      // A store that refuses may do better before the lease is over.
+      // A store that refuses now may accept a later renewal.
       if (!isRetryable(error) && errorCode(error) !== "KV_UNAVAILABLE") return "lapsed";
     }
     await clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
@@ -96,7 +105,7 @@ export async function keepLease(
   return "stopped";
 }
 
-/** Renews in the worker's own event loop: for stores that live in it, and so are as busy as it is. */
+/** Renews within the worker's own event loop, for stores in the same process. */
 export class InLoopLeaseRenewer implements LeaseRenewer {
   readonly #parts: KeepLeaseParts;
 

@@ -1,6 +1,6 @@
 /**
- * The pending jobs of a type. Those without a group wait in the order of their due times (RFC 007); the others by group
- * (`group-queue.ts`). Where a type has both, chance decides which of the two an acceptor looks at first.
+ * The pending jobs of a type. Jobs without a group are ordered by due time (RFC 007), the others by
+ * group (`group-queue.ts`). If a type has both, an acceptor chooses at random which to try first.
  */
 import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -9,22 +9,27 @@ import type { GroupQueue } from "./group-queue.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
-/** How often an acceptor looks at the groups first: of types that have both kinds of jobs, and of those without groups. */
+/**
+ * Probability that an acceptor tries the groups first: if they had jobs the last time, and if not.
+ */
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
 
 /**
- * Who waits for jobs looks again after so long, whatever is announced: wall clocks, by which jobs come due, can be set. So jobs that
- * are due later are not announced.
+ * Interval after which acceptors try again, whatever was announced, because wall clocks, on which
+ * due times are measured, can be changed. Jobs due later than this are therefore not announced.
  */
 export const LOOK_AGAIN_SEC = 60;
 
 export interface Wanted {
-  /** Seconds since the epoch: jobs that are due later are left alone. */
+  /** Seconds since the epoch. Jobs due later are ignored. */
   readonly dueBySec: number;
-  /** At most so many, 1 or more. */
+  /** Maximum number of jobs, at least 1. */
   readonly countMax: number;
-  /** For jobs of which none has a time: begins anywhere among their ids, so that acceptors seldom meet. */
+  /**
+   * For types whose jobs have no due times: starts at a random id, so that acceptors rarely
+   * collide.
+   */
   readonly noSchedule?: boolean;
 }
 
@@ -33,7 +38,7 @@ export class PendingQueue {
   readonly #keys: JobKeys;
   readonly #groups: GroupQueue;
   readonly #crowding = new Crowding();
-  /** When they were last looked at. */
+  /** As of the last attempt. */
   #groupsHadJobs = false;
 
   constructor(runtime: Runtime, keys: JobKeys, groups: GroupQueue) {
@@ -42,7 +47,7 @@ export class PendingQueue {
     this.#groups = groups;
   }
 
-  /** Puts a job in and tells who waits for jobs, unless they look again before it is due. */
+  /** Adds a job and wakes waiting acceptors, unless they will try again before it is due. */
   async enter(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
     const announcedSec = this.#runtime.clock.nowMs() / 1000 + LOOK_AGAIN_SEC;
     if (scheduledAtSec <= announcedSec) tx.add(this.#keys.enqueued(job.type), 1n);
@@ -50,18 +55,21 @@ export class PendingQueue {
     else await this.#groups.enter(tx, job, group, scheduledAtSec);
   }
 
-  /** Takes a job out of the queue without accepting it. */
+  /** Removes a job from the queue without accepting it. */
   async leave(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
     if (group === undefined) tx.clear(this.#keys.pending(job, scheduledAtSec));
     else await this.#groups.leave(tx, job, group, scheduledAtSec);
   }
 
-  /** A job of the group runs no more, or more of them may run. */
+  /** Called when a job of the group has ended, or more of them may run. */
   async released(tx: Transaction, type: JobType, group: string | undefined): Promise<void> {
     if (group !== undefined) await this.#groups.released(tx, type, group);
   }
 
-  /** Takes jobs that are due, with a conflict key each: acceptors conflict only when they took the same one. */
+  /**
+   * Takes due jobs, each with its own conflict key, so that acceptors conflict only if they take
+   * the same job.
+   */
   async take(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
     const ratio = this.#groupsHadJobs ? GROUPS_FIRST_RATIO : GROUPS_FIRST_RATIO_UNSEEN;
     const groupsFirst = this.#runtime.random.ratio() < ratio;
@@ -72,12 +80,12 @@ export class PendingQueue {
     return this.#takeGrouped(tx, type, wanted);
   }
 
-  /** How long one of several who wait for jobs leaves to the others what was announced to all of them. */
+  /** Random wait in milliseconds before accepting a job that woke all acceptors. */
   standBackMs(): number {
     return this.#crowding.standBackMs(this.#runtime.random);
   }
 
-  /** Jobs that are due at `dueBySec`, up to `limit`. A snapshot: nothing conflicts with it. */
+  /** Jobs due at `dueBySec`, up to `limit`. A snapshot read. */
   async due(
     tx: ReadTransaction,
     type: JobType,
@@ -90,7 +98,7 @@ export class PendingQueue {
     return [...plain, ...(await this.#groups.due(tx.snapshot, type, rest))];
   }
 
-  /** When the first job of all is due, past or future. */
+  /** Due time of the first job, past or future. */
   async firstDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     const range = this.#keys.pendingUntil(type, Number.MAX_SAFE_INTEGER);
     const [{ entries }, groupDueSec] = await Promise.all([
@@ -120,7 +128,10 @@ export class PendingQueue {
     });
   }
 
-  /** One batch of those that the first due jobs make, at random; of as many as others seem to be at. */
+  /**
+   * A random batch among the first due jobs. The number of candidates grows with the estimated
+   * number of other acceptors.
+   */
   async #amongFirst(
     tx: Transaction,
     type: JobType,
@@ -136,7 +147,7 @@ export class PendingQueue {
     return entries.slice(start, start + countMax);
   }
 
-  /** Those that follow a random id; those before it when there are none. */
+  /** Jobs after a random id, or, failing that, those before it. */
   async #anywhere(
     tx: Transaction,
     type: JobType,

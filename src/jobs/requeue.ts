@@ -1,12 +1,15 @@
-/** Puts many jobs back into the queue, in transactions as large as possible. */
+/** Requeues many jobs, in transactions that are as large as possible. */
 import { errorCode } from "../base/index.ts";
 import { isRetryable, type KeyValueStore, type Transaction } from "../kv/index.ts";
 
-/** Jobs requeued in one transaction: at first, more after each full batch, fewer after a failure (CouchDB's numbers). */
+/**
+ * Jobs requeued per transaction: initial number, increase after a full batch, and factor after a
+ * failure (CouchDB's values).
+ */
 const BATCH_ROWS_FIRST = 1000;
 const BATCH_ROWS_STEP = 100;
 const BATCH_FACTOR = 0.75;
-/** Attempts with the same batch before it is made smaller. */
+/** Attempts with a batch before its size is reduced. */
 const BATCH_RETRY_COUNT_MAX = 3;
 
 export interface RequeuedBatch {
@@ -14,7 +17,7 @@ export interface RequeuedBatch {
   readonly isDone: boolean;
 }
 
-/** Calls `requeue` until it is done; returns how many jobs that were. */
+/** Calls `requeue` until it is done. Returns the number of jobs. */
 export async function requeueInBatches(
   kv: KeyValueStore,
   requeue: (tx: Transaction, limit: number) => Promise<RequeuedBatch>,
@@ -37,7 +40,7 @@ export async function requeueInBatches(
   }
 }
 
-/** A smaller transaction may succeed. */
+/** Whether a smaller transaction may succeed. */
 function isTooMuch(error: unknown): boolean {
   return errorCode(error) === "KV_TOO_LARGE" || isRetryable(error);
 }

@@ -51,6 +51,6 @@ test("the bill adds up what the jobs of a group ran, and leaves out those withou
   meter.start({ ...SECOND, id: "plain" }, undefined);
   pass(20);
   expect([...meter.groups()]).toEqual(["g"]);
-  // 15 s and 5 s beyond their instalments.
+  // 15 s and 5 s in excess of their instalments.
   expect([...meter.takeBill()]).toEqual([["g", 20]]);
 });

@@ -1,6 +1,7 @@
 /**
- * The run time of one node's jobs that their groups have not been charged for yet. A job paid an instalment when it was
- * accepted. Time beyond that is charged while the job runs, and unused time is refunded when it ends.
+ * Run time of one node's jobs that has not been charged to their groups yet. A job pays an
+ * instalment when it is accepted. Additional time is charged while it runs, and unused time is
+ * refunded when it ends.
  */
 import type { Clock } from "../base/index.ts";
 import type { HeldJob } from "./job.ts";
@@ -23,12 +24,12 @@ export class RunMeter {
     this.#instalmentSec = instalmentSec;
   }
 
-  /** Whether a job ended since the last bill: its standing may be higher than it should. */
+  /** Whether a job has ended since the last bill, so that its group's standing may be too high. */
   get hasEnded(): boolean {
     return this.#ended.size > 0;
   }
 
-  /** A job was accepted. Jobs without a group are charged to no account. */
+  /** Records an accepted job. Jobs without a group are not charged. */
   start(held: HeldJob, group: string | undefined): void {
     if (group === undefined) return;
     const startedAtMs = this.#clock.monotonicMs();
@@ -42,12 +43,15 @@ export class RunMeter {
     add(this.#ended, run.group, this.#ranSec(run) - run.chargedSec);
   }
 
-  /** The groups of the jobs that run now. */
+  /** The groups of running jobs. */
   groups(): Set<string> {
     return new Set([...this.#running.values()].map(({ group }) => group));
   }
 
-  /** Seconds to charge each group with, less than zero to give back: `Groups.charge`. From now on they count as charged. */
+  /**
+   * Seconds to charge to each group, negative for refunds (`Groups.charge`). They count as charged
+   * from now on.
+   */
   takeBill(): ReadonlyMap<string, number> {
     const bill = this.#ended;
     this.#ended = new Map();

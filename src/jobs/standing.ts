@@ -1,10 +1,11 @@
 /**
  * The order of groups (fair share: RFC 017, after Kay and Lauder, CACM 1988).
  *
- * A group's usage is the run time of its jobs, decayed: time used `intervalSec` ago counts `usageCoefficient` times as
- * much as time used now. Its standing is usage divided by shares, and the lowest runs next. All standings decay at one
- * rate, so their order changes only when a group is charged. The stored score is therefore the logarithm of the
- * standing as it would have been at the epoch,
+ * A group's usage is the run time of its jobs, decayed: time used `intervalSec` ago counts
+ * `usageCoefficient` times as much as time used now. Its standing is usage divided by shares, and
+ * the lowest runs next. All standings decay at one rate, so their order changes only when a group
+ * is charged. The stored score is therefore the logarithm of the standing as it would have been at
+ * the epoch,
  *
  *   score = ln(usage / shares) + time × decay rate,
  *
@@ -12,17 +13,25 @@
  */
 import { assert } from "../base/index.ts";
 
-/** How usage is forgotten, and what an acceptance costs at once. The same for all groups of a type. */
+/** Decay of usage, and the charge for an acceptance. The same for all groups of a type. */
 export interface FairShare {
-  /** RFC 017's K1: what is left of usage after `intervalSec`; above 0, and 1 for usage that is never forgotten. */
+  /**
+   * RFC 017's K1: the part of usage that remains after `intervalSec`. Above 0; 1 if usage never
+   * decays.
+   */
   readonly usageCoefficient: number;
   /** RFC 017's t1. */
   readonly intervalSec: number;
-  /** Run time charged at acceptance, ahead of what will be: or one group took all free slots between two charges. */
+  /**
+   * Run time charged in advance at acceptance. Otherwise one group could take all free slots
+   * between two charges.
+   */
   readonly instalmentSec: number;
 }
 
-/** The memory is long beside the time that a job runs at a stretch, or usage would not follow the shares. */
+/**
+ * Usage decays slowly compared with the length of a run; otherwise it would not follow the shares.
+ */
 export const FAIR_SHARE_DEFAULT: FairShare = {
   usageCoefficient: 0.5,
   intervalSec: 600,
@@ -34,19 +43,20 @@ export const SHARES_MIN = 1;
 export const SHARES_MAX = 1000;
 
 /**
- * What is known of a group's usage. Scores can be compared only when they decay at one rate, so each change of a type's fair
- * share begins a new generation. A group comes into it, with its usage, when it is next charged; before, it goes first.
+ * Usage of a group. Scores are comparable only if they decay at the same rate, so each change of a
+ * type's fair share begins a new generation. A group enters it, with its usage, when it is next
+ * charged; until then it goes first.
  */
 export interface Standing {
   readonly shares: number;
-  /** Undefined while the group has used nothing. */
+  /** Undefined without usage. */
   readonly score: number | undefined;
-  /** 0 while the group has used nothing. */
+  /** 0 without usage. */
   readonly generation: number;
   readonly decayPerSec: number;
 }
 
-/** A group that has used nothing. */
+/** The standing of a group without usage. */
 export const NO_USAGE: Standing = {
   shares: SHARES_DEFAULT,
   score: undefined,
@@ -54,12 +64,12 @@ export const NO_USAGE: Standing = {
   decayPerSec: 0,
 };
 
-/** A fair share and its place among those that a type had. */
+/** A fair share with its generation, counted from the type's first. */
 export interface FairShareGeneration extends FairShare {
   readonly generation: number;
 }
 
-/** Less is nothing: a refund seldom comes out even. */
+/** Less counts as none, because refunds rarely cancel exactly. */
 export const USAGE_SEC_MIN = 0.001;
 
 export function decayPerSec({ usageCoefficient, intervalSec }: FairShare): number {
@@ -76,7 +86,7 @@ export function usageSec({ score, shares, decayPerSec: rate }: Standing, nowSec:
   return score === undefined ? 0 : shares * Math.exp(score - rate * nowSec);
 }
 
-/** The standing after `runSec` more; less than zero gives back what was charged too much. */
+/** The standing after `runSec` of additional usage, negative for a refund. */
 export function charged(
   standing: Standing,
   fairShare: FairShareGeneration,
@@ -95,7 +105,7 @@ export function charged(
   };
 }
 
-/** The same usage with other shares. */
+/** The same usage with different shares. */
 export function withShares(standing: Standing, shares: number): Standing {
   assert(
     Number.isInteger(shares) && shares >= SHARES_MIN && shares <= SHARES_MAX,
@@ -108,7 +118,7 @@ export function withShares(standing: Standing, shares: number): Standing {
 
 export type Order = Pick<Standing, "generation" | "score">;
 
-/** Negative: `left` runs before `right`. */
+/** Negative if `left` runs before `right`. */
 export function compareStandings(left: Order, right: Order): number {
   if (left.generation !== right.generation) return left.generation - right.generation;
   const [first, second] = [left.score ?? -Infinity, right.score ?? -Infinity];

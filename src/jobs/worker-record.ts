@@ -1,4 +1,4 @@
-/** The stored form of a worker and of its lease. The first element is the format's version. */
+/** The stored forms of a worker and its lease. The first element is the format version. */
 import { assert } from "../base/index.ts";
 import { packTuple, unpackTuple } from "../kv/index.ts";
 import type { JobType } from "./job.ts";

@@ -1,10 +1,11 @@
 /**
- * Finds dead workers (draft of RFC 007). The workers form a ring in order of their ids, and each watches its right-hand
- * neighbour. While that one is silent it also watches the next one, so neighbours that die together are found together.
+ * Detects dead workers (draft of RFC 007). The workers form a ring in id order, and each watches
+ * its right-hand neighbour. While that one is silent, it also watches the next one, so neighbours
+ * that die together are detected together.
  *
- * A worker is judged by its count of renewals and by the observer's own clock. A worker without a renewal for a whole
- * lease is expelled, unless it renews in the same moment. The worker that expelled it requeues its jobs at once, or the
- * next one in the ring does.
+ * A worker is judged by its count of renewals and by the observer's own clock. A worker without a
+ * renewal for a whole lease is expelled, unless it renews at the same moment. The worker that
+ * expelled it, or else the next one in the ring, requeues its jobs immediately.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";
@@ -13,9 +14,9 @@ import { RENEWALS_PER_LEASE } from "./lease.ts";
 import { requeueInBatches } from "./requeue.ts";
 import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 
-/** Never looks more often than that. */
+/** Shortest pause between checks. */
 const PAUSE_MS_MIN = 20;
-/** Leases that are read at once. */
+/** Leases read concurrently. */
 const READ_MAX = 100;
 
 export interface WorkerRingParts {
@@ -28,16 +29,16 @@ type Neighbour =
   | { readonly kind: "member"; readonly worker: Worker }
   | { readonly kind: "expelled"; readonly id: WorkerId };
 
-/** A member as it was last seen to move. */
+/** A worker's renewal count, and when it last changed. */
 interface Sighting {
   readonly renewalCount: number;
   readonly seenAtMs: number;
 }
 
-/** The place of an observer in the ring, and the lease that sets the pace of its looks. */
+/** An observer's place in the ring, and the lease that determines how often it checks. */
 export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
-/** The others as they were listed: a list that changed is read again, and one that is as old as a lease, whatever was heard. */
+/** The other workers, read again after a change, or after the length of a lease at the latest. */
 interface RingList {
   readonly neighbours: readonly Neighbour[];
   readonly changed: Watch;
@@ -57,7 +58,10 @@ export class WorkerRing {
     this.#leaseMs = self.leaseMs;
   }
 
-  /** Looks once, and does what is to be done; returns how long nothing can be due, unless the workers change. */
+  /**
+   * Checks once and acts on the result. Returns the time until something can be due, unless the
+   * workers change.
+   */
   async look(): Promise<number> {
     return this.#visit(await this.#neighbours());
   }
@@ -73,13 +77,13 @@ export class WorkerRing {
     });
   }
 
-  /** Watches nothing any more, until it looks again. */
+  /** Stops watching until the next check. */
   close(): void {
     this.#list?.changed.cancel();
     this.#list = undefined;
   }
 
-  /** All others, beginning with the one to the right. */
+  /** All other workers, beginning with the one to the right. */
   async #neighbours(): Promise<readonly Neighbour[]> {
     const { runtime, kv, jobs } = this.#parts;
     const nowMs = runtime.clock.monotonicMs();
@@ -106,13 +110,13 @@ export class WorkerRing {
     return ring.map((id) => all.get(id) as Neighbour);
   }
 
-  /** Visits the neighbours to the right up to the first that lives. */
+  /** Visits the neighbours to the right up to the first one alive. */
   async #visit(neighbours: readonly Neighbour[]): Promise<number> {
     const { clock } = this.#parts.runtime;
     const before = this.#sightings;
     this.#sightings = new Map();
     let pauseMs = this.#leaseMs / RENEWALS_PER_LEASE;
-    // Mostly the nearest one lives, and no other is asked for.
+    // Usually the nearest one is alive, and no other is read.
     for (let from = 0, count = 1; from < neighbours.length; from += count, count = READ_MAX) {
       const some = neighbours.slice(from, from + count);
       const lookedAtMs = clock.monotonicMs();
@@ -170,12 +174,12 @@ export class WorkerRing {
 
   async #rescue(id: WorkerId): Promise<void> {
     await requeueAll(this.#parts, id);
-    // The mark is gone, which nobody announces.
+    // Removing the mark fires no watch.
     this.close();
   }
 }
 
-/** Looks until `over` aborts. */
+/** Checks until `over` aborts. */
 export async function watchRing(
   parts: WorkerRingParts,
   self: RingPlace,
@@ -190,8 +194,8 @@ export async function watchRing(
 }
 
 /**
- * Watches the workers from a node that runs no jobs. When it is the only node left, no other notices that the workers died, and
- * their jobs would still count as running.
+ * Watches the workers from a node that runs no jobs. If it is the only node left, no other notices
+ * that the workers died, and their jobs would still count as running.
  */
 export class WorkerWatch {
   readonly name = "jobs.worker-watch";
@@ -203,13 +207,13 @@ export class WorkerWatch {
     this.#leaseMs = leaseMs;
   }
 
-  /** The place before the first worker: it looks at that one, and beyond it while it is silent. */
+  /** Its place is before the first worker. */
   run(signal: AbortSignal): Promise<void> {
     return watchRing(this.#parts, { id: "", leaseMs: this.#leaseMs }, signal);
   }
 }
 
-/** Puts all that an expelled worker held back into the queue; returns how many jobs that were. */
+/** Requeues everything that an expelled worker held. Returns the number of jobs. */
 export async function requeueAll(
   { runtime, kv, jobs }: WorkerRingParts,
   worker: WorkerId,

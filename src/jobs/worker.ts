@@ -1,11 +1,11 @@
 /**
- * The nouns of the workers (draft of RFC 007), which run jobs and show each other that they live.
+ * Data types of workers (draft of RFC 007), which run jobs and monitor each other.
  *
  *   member       registered; its lease is renewed, and it may accept jobs
- *   expelled     removed from the list, because its lease lapsed or it left; its jobs go back to the queue
- *   (gone)       it holds no jobs any more
+ *   expelled     removed from the list, because its lease lapsed or it left; its jobs are requeued
+ *   (gone)       it holds no more jobs
  *
- * A worker has a new id with each registration, so jobs of a former registration can never count as its own.
+ * A worker has a new id with each registration, so that jobs of a former one never count as its own.
  */
 import type { JobType, WorkerId } from "./job.ts";
 
@@ -13,20 +13,20 @@ export type { WorkerId };
 
 export interface Worker {
   readonly id: WorkerId;
-  /** Whose worker it is, for people. */
+  /** Name of its node, for operators. */
   readonly node: string;
   readonly processId: string;
-  /** The types of jobs that it accepts. */
+  /** The job types that it accepts. */
   readonly types: readonly JobType[];
-  /** Wall time of its registration. */
+  /** Wall-clock time of registration. */
   readonly sinceMs: number;
-  /** Who sees no renewal for so long may expel it. */
+  /** A worker that has not renewed within this time may be expelled. */
   readonly leaseMs: number;
 }
 
 export interface WorkerLease {
-  /** Grows with each renewal: others look whether it grows, and never at a clock that is not theirs. */
+  /** Increases with each renewal. Others check only whether it increases, never a foreign clock. */
   readonly renewalCount: number;
-  /** The worker's own wall time, for people. */
+  /** The worker's own wall-clock time, for operators. */
   readonly renewedAtMs: number;
 }

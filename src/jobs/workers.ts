@@ -1,7 +1,7 @@
 /**
- * The list of workers: registration, leases, expulsion (draft of RFC 007). Every call runs inside the caller's
- * transaction. Renewals do not write the row that says "member", so accepting jobs, which reads that row, never
- * conflicts with renewals.
+ * The list of workers: registration, leases, expulsion (draft of RFC 007). Every call runs inside
+ * the caller's transaction. Renewals do not write the membership row, which acceptance reads, so
+ * the two never conflict.
  */
 import { type Runtime, randomHex } from "../base/index.ts";
 import {
@@ -32,7 +32,7 @@ export class Workers {
     this.#keys = new JobKeys(subspace);
   }
 
-  /** Makes a member; its lease begins. */
+  /** Registers a worker and starts its lease. */
   register(tx: Transaction, description: Omit<Worker, "id" | "sinceMs">): Worker {
     const sinceMs = this.#runtime.clock.nowMs();
     const worker = { ...description, id: randomHex(this.#runtime.random), sinceMs };
@@ -42,7 +42,7 @@ export class Workers {
     return worker;
   }
 
-  /** Renews a member's lease. False: it is a member no more. */
+  /** Renews a member's lease. Returns false if it is no longer a member. */
   async renew(tx: Transaction, id: WorkerId): Promise<boolean> {
     if (!(await this.isMember(tx, id))) return false;
     const renewalCount = ((await this.lease(tx, id))?.renewalCount ?? 0) + 1;
@@ -65,13 +65,13 @@ export class Workers {
     return value && decodeLease(value);
   }
 
-  /** A member; undefined for one that was expelled. */
+  /** A member; undefined if it was expelled. */
   async member(tx: ReadTransaction, id: WorkerId): Promise<Worker | undefined> {
     const value = await tx.get(this.#keys.worker(id));
     return value && decodeWorker(id, value);
   }
 
-  /** Every member in order of its id. */
+  /** All members in id order. */
   async members(tx: ReadTransaction): Promise<Worker[]> {
     const page = await tx.getRangePage(this.#keys.workers());
     return page.entries.map(({ key, value }) =>
@@ -79,20 +79,21 @@ export class Workers {
     );
   }
 
-  /** Those whose jobs are not all back in the queue yet. */
+  /** Expelled workers whose jobs have not all been requeued. */
   async expelled(tx: ReadTransaction): Promise<WorkerId[]> {
     const page = await tx.getRangePage(this.#keys.expulsions());
     return page.entries.map(({ key }) => this.#keys.lastElement(key) as string);
   }
 
-  /** Fires when a worker registers, leaves or is expelled, after this transaction's commit. */
+  /** Fires when a worker registers, leaves or is expelled after this transaction's commit. */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.membership());
   }
 
   /**
-   * Removes a member from the list, if it has not renewed its lease since `renewalCount`; a worker that leaves gives none. From
-   * then on it can accept nothing. A mark stays, and a worker that sees it requeues the jobs of the expelled one, in batches.
+   * Removes a member, unless it has renewed its lease since `renewalCount`; a worker that leaves
+   * passes no count. From then on it cannot accept. A mark remains until a worker that sees it has
+   * requeued the jobs of the expelled one, in batches.
    */
   async expel(tx: Transaction, id: WorkerId, renewalCount?: number): Promise<boolean> {
     if (!(await this.isMember(tx, id))) return false;
@@ -107,7 +108,7 @@ export class Workers {
     return true;
   }
 
-  /** Removes the mark of an expelled worker that holds nothing any more. */
+  /** Removes the mark of an expelled worker that holds no more jobs. */
   forget(tx: Transaction, id: WorkerId): void {
     tx.clear(this.#keys.expulsion(id));
   }
