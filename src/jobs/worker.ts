@@ -5,7 +5,8 @@
  *   expelled     removed from the list, because its lease lapsed or it left; its jobs are requeued
  *   (gone)       it holds no more jobs
  *
- * A worker has a new id with each registration, so that jobs of a former one never count as its own.
+ * A worker has a new id with each registration, so that jobs of a former one never count as its
+ * own.
  */
 import type { JobType, WorkerId } from "./job.ts";
 
