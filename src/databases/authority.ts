@@ -1,9 +1,10 @@
 /**
- * Authority of a stored thing: its author, and what vouched for him when he wrote it. It is stored with every leaf of a
- * `_replicator` document, every job and every rule, and is all that decides what such a thing may do. Whoever makes it take effect
- * later, by a deletion, a purge or a restart, lends it nothing.
+ * Authority of a stored object: its author, and what vouched for them when they wrote it. It is
+ * stored with every leaf of a `_replicator` document, every job and every rule, and it alone
+ * decides what the object may do. A user who makes the object take effect later, by a deletion, a
+ * purge or a restart, lends it no rights.
  *
- * A name says nothing of rights: a token may name anybody.
+ * A name alone proves nothing, because a token may contain any name.
  */
 import type { SecuritySubject } from "./security/security-object.ts";
 
@@ -11,30 +12,33 @@ import type { SecuritySubject } from "./security/security-object.ts";
 export interface Vouched {
   /** Handler of `[chttpd] authentication_handlers` that accepted it: `jwt`, `proxy`. */
   readonly by: string;
-  /** Roles at the time. They count as long as the thing is stored. */
+  /** Roles at the time. They stay valid as long as the object is stored. */
   readonly roles: readonly string[];
 }
 
 export interface Authority {
   /** Null for a client of a server without administrators. */
   readonly userName: string | null;
-  /** Absent for users of our own directory, which is asked at each use what they may do. */
+  /** Absent for users of our own directory, whose rights are looked up on each use. */
   readonly vouched?: Vouched | undefined;
-  /** Whether the author was a server admin at the time; absent in records that do not say. */
+  /** Whether the author was a server administrator at the time; absent in older records. */
   readonly wasAdmin?: boolean | undefined;
-  /** Whether a replication brought it: the author of the content is unknown, and this is the authority that let it in. */
+  /**
+   * Whether a replication brought it. The author of the content is then unknown, and this is the
+   * authority that admitted it.
+   */
   readonly isCopy?: boolean | undefined;
 }
 
-/** Returns the authority of what the user writes now. */
+/** Returns the authority of anything that the user writes now. */
 export function authorityOf({ userName, roles, isAdmin, vouchedBy }: SecuritySubject): Authority {
   const vouched = vouchedBy === undefined ? undefined : { by: vouchedBy, roles };
   return { userName, vouched, wasAdmin: isAdmin };
 }
 
 /**
- * Equal for two authorities exactly if they are of the same user: of the same name, and vouched for in the same way. No name in our
- * own directory contains a colon.
+ * Equal for two authorities if and only if they belong to the same user: same name, vouched for in
+ * the same way. Names in our own directory contain no colon.
  */
 export function ownerKey({ userName, vouched }: Authority): string | null {
   return vouched === undefined ? userName : `${vouched.by}:${userName}`;
@@ -48,12 +52,15 @@ export function isSameAuthority(left: Authority, right: Authority): boolean {
   );
 }
 
-/** Whether it extends to secrets and files of the machine, as far as the past tells: the author must be a server admin now, too. */
+/**
+ * Whether it extends to secrets and files of the machine, as far as can be known from the time of
+ * writing: the author must be a server administrator now, too.
+ */
 export function mayNameSecrets({ wasAdmin, isCopy }: Authority): boolean {
   return wasAdmin !== false && isCopy !== true;
 }
 
-/** Returns the user that a token or a proxy vouched for, as databases know users. */
+/** Returns the user that a token or proxy vouched for, in the form that databases use. */
 export function vouchedSubject(userName: string | null, { by, roles }: Vouched): SecuritySubject {
   return { userName, roles, isAdmin: roles.includes("_admin"), vouchedBy: by };
 }

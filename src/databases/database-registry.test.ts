@@ -5,7 +5,7 @@ import { DatabaseRegistry } from "./database-registry.ts";
 import { isDatabaseName } from "./names.ts";
 import { CONTEXT, interactive, openStore, revisionOf } from "./store.fixture.ts";
 
-/** That of `openStore`. */
+/** As in `openStore`. */
 const ROOT = Subspace.fromTuple([1]);
 
 describe("the registry", () => {
@@ -89,7 +89,7 @@ describe("the registry", () => {
     const kinds = entries.filter(({ name }) => name === "other").map(({ kind }) => kind);
     expect(kinds).toEqual(["created", "updated", "deleted"]);
     await store.removeGarbage();
-    // A row and its entry by name for each, and the count of removals.
+    // A row and an entry by name for each, and the count of removals.
     expect(await keyCount()).toBe(before + 2 * kinds.length + 1);
   });
 
@@ -113,9 +113,9 @@ describe("the registry", () => {
       const { entries } = await kv.read((tx) => registry.updates.page(tx, {}));
       return entries.filter(({ kind }) => kind === "updated");
     };
-    // As many as write at once may stay, and some that were passed over.
+    // As many rows as concurrent writers may remain, plus some that were skipped.
     expect((await rows()).length).toBeLessThan(4 * nodes.length * 3);
-    // One node alone: what the others left goes, too.
+    // A single node also clears what the others left.
     for (let round = 0; round < 400; round++) await writeTogether(1);
     expect((await rows()).length).toBeLessThan(12);
     await kv.transact((tx) => registry.create(tx, "other"));

@@ -26,11 +26,11 @@ import { forgetState } from "./transaction-state.ts";
 const REVISION_LIMIT_DEFAULT = 1_000;
 
 export interface NamesOptions {
-  /** Where to begin, inclusive: the largest name when descending. */
+  /** Start, inclusive: the largest name if descending. */
   readonly startName?: string;
-  /** Where to end, inclusive. */
+  /** End, inclusive. */
   readonly endName?: string;
-  /** No limit when absent. */
+  /** Default: no limit. */
   readonly limit?: number;
   readonly descending?: boolean;
 }
@@ -38,7 +38,7 @@ export interface NamesOptions {
 export class DatabaseRegistry {
   readonly #runtime: Runtime;
   readonly #keys: RegistryKeys;
-  /** What became of the databases. */
+  /** Updates of all databases (`_db_updates`). */
   readonly updates: DatabaseUpdates;
   readonly #hooks: readonly DatabaseHook[];
   readonly #securityDefault: () => JsonText;
@@ -54,9 +54,9 @@ export class DatabaseRegistry {
     readonly runtime: Runtime;
     readonly root: Subspace;
     readonly hooks?: readonly DatabaseHook[];
-    /** The security object of databases that have none; `[couchdb] default_security`. */
+    /** Security object of databases without their own; `[couchdb] default_security`. */
     readonly securityDefault?: () => JsonText;
-    /** `[couchdb] keep_old_bodies_sec`; not at all when absent. */
+    /** `[couchdb] keep_old_bodies_sec`. Default: not kept. */
     readonly keepOldBodiesMs?: KeepOldBodies;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
@@ -81,39 +81,46 @@ export class DatabaseRegistry {
     const { clock, random } = this.#runtime;
     const record: DatabaseRecord = {
       uuid: randomHex(random),
-      // Microseconds, as far as the clock has them: a database that is re-created at once was born at another time.
+      // In microseconds, with a random part below the clock's resolution, so that a database
+      // re-created immediately gets a different value.
       instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
       revisionLimit: REVISION_LIMIT_DEFAULT,
       indexSet: 0,
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);
-    // So that who waits for the first change hears of the removal too.
+    // Wakes feeds that wait for the first change, when the database is removed.
     tx.set(database.keys.changed(), new Uint8Array(0));
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
   }
 
-  /** Reads the registry, so that the removal of the database conflicts with this transaction. Throws STORE_DATABASE_NOT_FOUND. */
+  /**
+   * Reads the registry, so that removal of the database conflicts with this transaction. Throws
+   * STORE_DATABASE_NOT_FOUND.
+   */
   async open(tx: ReadTransaction, name: string): Promise<Database> {
     const database = await this.find(tx, name);
     if (database === undefined) throw notFound(name);
     return database;
   }
 
-  /** As `open`; undefined when there is none. */
+  /** Like `open`, but returns `undefined` if the database does not exist. */
   async find(tx: ReadTransaction, name: string): Promise<Database | undefined> {
     const value = isDatabaseName(name) ? await tx.get(this.#keys.database(name)) : undefined;
     return value && this.#database(name, decodeDatabaseRecord(value));
   }
 
-  /** Frees the name; the keys of the instance are removed in the background. Throws STORE_DATABASE_NOT_FOUND. */
+  /**
+   * Frees the name. The keys of the instance are removed in the background. Throws
+   * STORE_DATABASE_NOT_FOUND.
+   */
   async remove(tx: Transaction, name: string): Promise<void> {
     const database = await this.open(tx, name);
     for (const hook of this.#hooksOf(name)) await hook.databaseRemoved?.(tx, database);
     tx.clear(this.#keys.database(name));
-    // Fires the watches of changes feeds, which then find the database removed.
+    // Fires the watches of changes feeds, which then detect the removal.
     tx.clear(database.keys.changed());
     const nowMs = this.#runtime.clock.nowMs();
     removeInBackground(tx, database.keys.everything(), { kind: "database", subject: name, nowMs });

@@ -1,6 +1,7 @@
 /**
- * A database against a naive model: random edits of a few documents, in batches, some in one transaction, some side by side.
- * After each step every view of the database has to tell the same as the model.
+ * Compares a database with a naive model: random edits of a few documents, in batches, some in one
+ * transaction, some concurrent. After each step, all views of the database must agree with the
+ * model.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -45,7 +46,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
     kind: fc.constant("graft" as const),
     id,
-    // One small tree of names: "2-ab" follows "1-a", so that paths meet.
+    // A small tree of names in which "2-ab" follows "1-a", so that paths overlap.
     path: fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }).chain((letters) =>
       fc.integer({ min: 1, max: letters.length }).map((length) =>
         Array.from({ length }, (_, depth) => {
@@ -69,7 +70,7 @@ async function editOf(store: OpenStore, drawn: Step): Promise<DocumentEdit> {
   return interactive(drawn.id, parent, { body, deleted: drawn.deleted });
 }
 
-/** What each view says, in one form. */
+/** The content of each view, in one form. */
 async function views(store: OpenStore) {
   return store.read(async (tx, database) => {
     const leaves = new Map<string, Leaf[]>();
@@ -115,7 +116,7 @@ async function expectConsistent(store: OpenStore): Promise<void> {
   expect(pending).toEqual(changes.map((_, index) => changes.length - 1 - index));
   expect(info.documentCount).toBe(alive.length);
   expect(info.deletedDocumentCount).toBe(leaves.size - alive.length);
-  // A purge may have come later, and left nothing there.
+  // A later purge may have left nothing there.
   if (info.purgeCount === 0) expect(info.updateSequence).toBe(changes.at(-1)?.sequence ?? "0");
   expect(bodies.length).toBe([...leaves.values()].flat().length);
   expect(info.sizes.external).toBe(
@@ -208,7 +209,7 @@ describe("a database", () => {
           fc.tuple(fc.constant(drawn), fc.shuffledSubarray(drawn, { minLength: drawn.length })),
         ),
         async ([drawn, shuffled]) => {
-          // A revision is one thing: drawn as deleted or not by its name.
+          // Whether a revision is deleted depends on its name, so that each revision is consistent.
           const honest = (one: Step): Step =>
             one.kind === "graft"
               ? { ...one, deleted: (one.path[0] as string).endsWith("bb") }
@@ -237,7 +238,7 @@ describe("a database", () => {
           for (const batch of batches) {
             const edits: DocumentEdit[] = [];
             for (const drawn of batch) edits.push(await editOf(sound, drawn));
-            // Applied once, whatever became of its commits.
+            // Applied exactly once, whatever the outcome of its commits.
             expect(await faulty.edit(...edits)).toEqual(await sound.edit(...edits));
           }
           expect((await views(faulty)).leaves).toEqual((await views(sound)).leaves);

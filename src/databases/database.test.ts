@@ -159,7 +159,8 @@ describe("new revisions", () => {
     contentId: "00".repeat(16),
   };
 
-  // Stored revisions and other nodes hold such names: a change of these vectors is a change of the protocol between nodes.
+  // Stored revisions and other nodes depend on these names. Changing a vector changes the protocol
+  // between nodes.
   test.each([
     [
       { deleted: false, parent: undefined, body: utf8Encode("{}"), attachments: [] },
@@ -182,7 +183,7 @@ describe("new revisions", () => {
     expect(newRevisionHash(digests, revision)).toBe(hash);
   });
 
-  // Longer bodies are not copied for it.
+  // Longer bodies are hashed without a copy.
   test.each([
     [16_384, "b0e0bd927bbf9fbf7d380c6d5336f2f3"],
     [16_385, "e38c87c08b1c08857970dad46249eb92"],
@@ -531,7 +532,7 @@ describe("changes", () => {
 
   test("what is pending is right at every place of a long and busy sequence", async () => {
     const store = await loaded(4_000);
-    // Old documents leave their places, several writers at once; boundaries are drawn meanwhile.
+    // Old documents leave their places while several writers are active and boundaries are drawn.
     for (let round = 0; round < 6; round++) {
       await Promise.all(
         [0, 1, 2].map((writer) =>
@@ -599,7 +600,7 @@ describe("changes", () => {
         expect(await database.pendingChanges(tx, sequence)).toBe(599 - index);
       }
     });
-    // Sweepers may meet; writers do not.
+    // Sweepers may collide; writers do not.
     expect(retryCount).toBeLessThan(10);
   });
 
@@ -613,7 +614,7 @@ describe("changes", () => {
     await store.write((tx, database) =>
       database.writeLocal(tx, { id: "_local/x", parent: undefined, body: Utf8Text.of("{}") }),
     );
-    // A watch that fires has done so when other callbacks had their turn.
+    // By then a watch that fires has fired.
     await new Promise((resolve) => setImmediate(resolve));
     expect(fired).toBe(false);
     await store.edit(interactive("a"));

@@ -1,9 +1,10 @@
 /**
- * One database: a cheap handle on its keys. Every method takes the transaction first and opens none.
+ * A database: a cheap handle on its keys. Every method takes the transaction as its first argument
+ * and opens none.
  *
- * The handle may outlive the transaction that opened it. Writes check that the database has not been removed or
- * re-created. Reads do not: after a removal they find what is left of the instance, so a caller that must not see that
- * opens the database again in each transaction.
+ * The handle may outlive the transaction that opened it. Writes check that the database has not
+ * been removed or re-created. Reads do not: after a removal they find what is left of the instance,
+ * so a caller that must not see that opens the database again in each transaction.
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction, Watch } from "../kv/index.ts";
@@ -70,10 +71,10 @@ import {
   type TransactionState,
 } from "./transaction-state.ts";
 
-/** Names of index sets are integers below it. */
+/** Ids of index sets are integers below this. */
 const INDEX_SETS = 2 ** 48;
 
-/** A revision that is asked for. */
+/** A requested revision. */
 export interface WantedRevision {
   readonly id: string;
   readonly revision: Revision;
@@ -154,7 +155,10 @@ export class Database implements HookedDatabase {
     this.#oldBodies = oldBodies;
   }
 
-  /** Throws STORE_DATABASE_NOT_FOUND when the database was removed; its removal conflicts with this transaction. */
+  /**
+   * Throws STORE_DATABASE_NOT_FOUND if the database was removed. Its removal conflicts with this
+   * transaction.
+   */
   async assertExists(tx: ReadTransaction): Promise<void> {
     await this.#state(tx);
   }
@@ -181,7 +185,7 @@ export class Database implements HookedDatabase {
     };
   }
 
-  /** Whether it has no document, deleted ones included. */
+  /** Whether it has no documents, including deleted ones. */
   async isEmpty(tx: ReadTransaction): Promise<boolean> {
     if ((await readCounter(tx, this.keys, "documents")) > 0) return false;
     return (await readCounter(tx, this.keys, "deletedDocuments")) === 0;
@@ -189,7 +193,7 @@ export class Database implements HookedDatabase {
 
   // Reading
 
-  /** The same database with what the hooks let the reader see of its documents. */
+  /** The same database, restricted to what the hooks let the reader see. */
   async seenBy(tx: ReadTransaction, reader: SecuritySubject): Promise<Database> {
     const hooks = this.#parts.hooks.filter(({ afterRead }) => afterRead !== undefined);
     if (hooks.length === 0 || isDatabaseAdmin(await this.security(tx), reader)) return this;
@@ -201,12 +205,12 @@ export class Database implements HookedDatabase {
     return new Database(this.#runtime, { ...this.#parts, readRule });
   }
 
-  /** Whether its reader is shown less than there is. */
+  /** Whether the reader sees only a part of the documents. */
   get hasReadRule(): boolean {
     return this.#parts.readRule !== undefined;
   }
 
-  /** The winner, deleted or not. */
+  /** Returns the winner, deleted or not. */
   async read(tx: ReadTransaction, id: string): Promise<Document | undefined> {
     const { tree } = await this.#reader.load(tx, id);
     const { winner } = tree;
@@ -214,8 +218,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Empty when the revision is no leaf; with `latest`, the leaves that descend from it; with `superseded`, also a revision that
-   * another one follows, unless its body is gone.
+   * Empty if the revision is not a leaf. With `latest`, returns the leaves that descend from it;
+   * with `superseded`, also a superseded revision whose body is kept.
    */
   async readRevision(
     tx: ReadTransaction,
@@ -227,7 +231,7 @@ export class Database implements HookedDatabase {
     return documents as Document[];
   }
 
-  /** As `readRevision` of each, in one read of their trees and one of their bodies. */
+  /** Like `readRevision` for each, reading all trees together and then all bodies. */
   async readRevisions(
     tx: ReadTransaction,
     wanted: readonly WantedRevision[],
@@ -274,7 +278,7 @@ export class Database implements HookedDatabase {
     return nodes.map((node) => (node === undefined ? undefined : documents[next++]));
   }
 
-  /** All leaves, winner first. */
+  /** Returns all leaves, winner first. */
   async readLeaves(tx: ReadTransaction, id: string): Promise<Document[]> {
     const { tree } = await this.#reader.load(tx, id);
     return this.#documents(tx, id, tree.leaves);
@@ -292,12 +296,12 @@ export class Database implements HookedDatabase {
     return documents.filter((document) => document !== undefined);
   }
 
-  /** Winner first; empty for an unknown document. */
+  /** Winner first. Empty for an unknown document. */
   async leaves(tx: ReadTransaction, id: string): Promise<Leaf[]> {
     return (await this.leavesOf(tx, [id]))[0] as Leaf[];
   }
 
-  /** Those of each document, in one read and in the order of the ids. */
+  /** The leaves of several documents, read together, in the order of the ids. */
   async leavesOf(tx: ReadTransaction, ids: readonly string[]): Promise<Leaf[][]> {
     const loaded = await this.#reader.loadVisible(tx, ids);
     return loaded.map(({ tree: { leaves } }) =>
@@ -305,7 +309,10 @@ export class Database implements HookedDatabase {
     );
   }
 
-  /** The document's place in the update sequence; undefined for an unknown one. Not for one that this transaction wrote. */
+  /**
+   * The document's position in the update sequence, or `undefined` for an unknown document. Not for
+   * one written by this transaction.
+   */
   async documentSequence(tx: ReadTransaction, id: string): Promise<string | undefined> {
     const { place } = await this.#reader.load(tx, id);
     assert(
@@ -315,7 +322,10 @@ export class Database implements HookedDatabase {
     return place.kind === "stored" ? formatSequence(place.versionstamp) : undefined;
   }
 
-  /** The revision and its known ancestors, and which bodies are there. Empty for an unknown revision. */
+  /**
+   * The revision and its known ancestors, with the status of their bodies. Empty for an unknown
+   * revision.
+   */
   async revisionStatuses(
     tx: ReadTransaction,
     id: string,
@@ -325,7 +335,7 @@ export class Database implements HookedDatabase {
     return statusesBelow(tree, revision, (node) => this.#reader.hasOldBody(tx, id, node));
   }
 
-  /** Which revisions of each document are not in its tree, and the leaves that may be their ancestors. */
+  /** The revisions that each document's tree lacks, and leaves that may be their ancestors. */
   async missingRevisions(
     tx: ReadTransaction,
     asked: readonly (readonly [id: string, revisions: readonly Revision[]])[],
@@ -339,7 +349,7 @@ export class Database implements HookedDatabase {
     );
   }
 
-  /** Documents that are not deleted, in the byte order of their ids. */
+  /** Documents that are not deleted, in byte order of their ids. */
   allDocuments(tx: ReadTransaction, options: AllDocumentsOptions = {}): Promise<Page<DocumentRow>> {
     return this.#allDocuments.page(tx, options);
   }
@@ -352,9 +362,10 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * The edits in their order, as if written one after the other, and an outcome for each. Local documents among them are
-   * written too. Throws STORE_DOCUMENT_ID_INVALID, STORE_REVISION_INVALID, STORE_ATTACHMENT_NAME_INVALID and
-   * STORE_DOCUMENT_TOO_LARGE, for which the transaction is to be given up.
+   * The edits in their order, as if written one after the other, and an outcome for each. Local
+   * documents among them are written too. Throws STORE_DOCUMENT_ID_INVALID, STORE_REVISION_INVALID,
+   * STORE_ATTACHMENT_NAME_INVALID and STORE_DOCUMENT_TOO_LARGE, for which the transaction is to be
+   * given up.
    */
   async writeMany(
     tx: Transaction,
@@ -372,9 +383,9 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Removes leaves as if they had never been, and their ancestors unless another leaf has them too, as `_purge` does. A
-   * transaction clears a bounded number of records; the caller passes `rest` to the next one. Purges of one database wait for
-   * each other.
+   * Removes leaves as if they had never existed, and ancestors that no other leaf shares, as in
+   * `_purge`. A transaction clears a bounded number of records; the caller passes `rest` to the
+   * next one. Purges of one database conflict with each other.
    */
   async purge(
     tx: Transaction,
@@ -389,12 +400,12 @@ export class Database implements HookedDatabase {
     return page;
   }
 
-  /** The purges that are remembered, oldest first. */
+  /** The remembered purges, oldest first. */
   purgedInfos(tx: ReadTransaction): Promise<Purge[]> {
     return this.#purger.infos(tx);
   }
 
-  /** How many purges are remembered. */
+  /** Maximum number of remembered purges. */
   purgedInfosLimit(tx: ReadTransaction): Promise<number> {
     return this.#purger.infosLimit(tx);
   }
@@ -406,20 +417,24 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Stores those bodies of a document again that are not sealed as they would be now, from the leaf of that number on, as many as one
-   * transaction should. Nobody sees a difference. Not for a document that this transaction wrote.
+   * Rewrites bodies of a document that are not sealed as they would be now, starting at leaf
+   * `firstLeaf`, as many as fit into one transaction. Invisible to readers. Not for a document
+   * written by this transaction.
    */
   async renewBodies(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     await this.#state(tx);
     return this.#bodyRenewal.renew(tx, id, firstLeaf);
   }
 
-  /** Whether other revisions followed some body before `beforeMs`, so that a sweep has something to do. */
+  /** Whether some body was superseded before `beforeMs`, so that a sweep has work. */
   hasOldBodies(tx: ReadTransaction, beforeMs: number): Promise<boolean> {
     return this.#oldBodies.areThere(tx, beforeMs);
   }
 
-  /** Clears one page of the bodies that other revisions followed before `beforeMs`. For a sweep, which goes on until the last page. */
+  /**
+   * Clears one page of bodies superseded before `beforeMs`. A sweep repeats this until the last
+   * page.
+   */
   async sweepOldBodies(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
     await this.#state(tx);
     return this.#oldBodies.sweep(tx, beforeMs);
@@ -434,12 +449,15 @@ export class Database implements HookedDatabase {
 
   // Changes
 
-  /** One page of the update sequence: each document at its latest change. */
+  /** One page of the update sequence, with each document at its latest change. */
   changes(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
     return this.#changes.page(tx, options);
   }
 
-  /** The same of some documents only, each looked up: for few of them that is far less than to read all changes. */
+  /**
+   * Like `changes`, for some documents only. Each is looked up, which for a few is far cheaper than
+   * reading all changes.
+   */
   changesOf(
     tx: ReadTransaction,
     ids: readonly string[],
@@ -448,12 +466,15 @@ export class Database implements HookedDatabase {
     return this.#changes.pageOf(tx, ids, options);
   }
 
-  /** How many entries follow the sequence. */
+  /** Number of entries after the sequence. */
   pendingChanges(tx: ReadTransaction, since: string): Promise<number> {
     return this.#counts.countAfter(tx, parseSequence(since));
   }
 
-  /** Of the last change, or of a later purge; of a database that never had one, the first sequence. Never goes back. */
+  /**
+   * The sequence of the last change or of a later purge; initially the first sequence. Never
+   * decreases.
+   */
   async updateSequence(tx: ReadTransaction): Promise<string> {
     const [last, purged] = await Promise.all([
       this.#changes.lastVersionstamp(tx),
@@ -464,7 +485,7 @@ export class Database implements HookedDatabase {
     return later === undefined ? FIRST_SEQUENCE : formatSequence(later);
   }
 
-  /** Fires after the next commit that writes a document here, or removes the database. */
+  /** Fires after the next commit that writes a document here or removes the database. */
   watchChanges(tx: Transaction): Watch {
     return tx.watch(this.keys.changed());
   }
@@ -498,7 +519,7 @@ export class Database implements HookedDatabase {
 
   // Settings
 
-  /** The security object's text. */
+  /** The security object as text. */
   async security(tx: ReadTransaction): Promise<JsonText> {
     return (await readSecurity(tx, this.keys)) ?? this.#securityDefault();
   }
@@ -508,12 +529,12 @@ export class Database implements HookedDatabase {
     writeSecurity(tx, this.keys, text);
   }
 
-  /** How many revisions of a branch are remembered. */
+  /** Maximum number of revisions remembered per branch. */
   async revisionLimit(tx: ReadTransaction): Promise<number> {
     return (await this.#record(tx)).revisionLimit;
   }
 
-  /** Takes effect on each document at its next write. Conflicts with all who write here at the moment. */
+  /** Takes effect on each document with its next write. Conflicts with concurrent writes here. */
   async setRevisionLimit(tx: Transaction, revisionLimit: number): Promise<void> {
     if (!Number.isSafeInteger(revisionLimit) || revisionLimit < 1) {
       throw new OperationalError(
@@ -538,14 +559,17 @@ export class Database implements HookedDatabase {
 
   async changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void> {
     const state = await this.#state(tx);
-    // By chance, so that no attempt that was not committed has ever shown it to anyone.
+    // Random, so that no uncommitted attempt has ever exposed it.
     const indexSet = isEmpty ? 0 : 1 + this.#runtime.random.integer(INDEX_SETS - 1);
     const record = { ...(await this.#record(tx)), indexSet };
     state.database = record;
     tx.set(this.#registryKeys.database(this.name), encodeDatabaseRecord(record));
   }
 
-  /** The transaction's state here. Its first use reads the registry, so that a removal conflicts with this transaction. */
+  /**
+   * The transaction's state for this database. Its first use reads the registry, so that removal
+   * conflicts with this transaction.
+   */
   async #state(tx: ReadTransaction): Promise<TransactionState> {
     return stateOf(tx, this.uuid) ?? openState(tx, await this.#record(tx));
   }

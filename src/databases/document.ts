@@ -1,40 +1,50 @@
 /**
- * The nouns of the document model, as the layers above see them (RFCs 001 and 003 of CouchDB).
+ * Data types of the document model, as higher layers see them (CouchDB's RFCs 001 and 003).
  *
- * A body is kept as JSON text without the members that begin with an underscore. This layer does not parse it, so
- * numbers and member order do not change. It is read as the stored UTF-8, and converted to characters on request.
+ * A body is JSON text without members that begin with an underscore. This layer does not parse it,
+ * so numbers and member order are preserved. It is read as stored UTF-8 and converted to a string
+ * on request.
  */
 import type { Utf8Text } from "../base/index.ts";
 import type { Authority } from "./authority.ts";
 
-/** `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. The hash is 32 hex digits when we made it. */
+/**
+ * `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. Hashes created here have 32 hex
+ * digits.
+ */
 export type Revision = string;
 
-/** A revision and its ancestors: `hashes[0]` belongs to generation `start`, `hashes[1]` to `start - 1`, … */
+/**
+ * A revision and its ancestors: `hashes[0]` belongs to generation `start`, `hashes[1]` to `start -
+ * 1`, …
+ */
 export interface RevisionPath {
   readonly start: number;
   readonly hashes: readonly string[];
 }
 
-/** An attachment as a document refers to it. */
+/** An attachment, as referenced by a document. */
 export interface Attachment {
   readonly name: string;
   readonly contentType: string;
-  /** The generation of the revision in which it was added or last changed. */
+  /** Generation of the revision in which it was added or last changed. */
   readonly revisionPosition: number;
-  /** `md5-` and the base64 of the MD5 of the bytes as stored (encoded, when `encoding` is set), as CouchDB has it. */
+  /**
+   * As in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if `encoding` is
+   * set).
+   */
   readonly digest: string;
-  /** The length in bytes when decoded. */
+  /** Decoded length in bytes. */
   readonly length: number;
-  /** `gzip` when the stored bytes are compressed. */
+  /** `gzip` if the stored bytes are compressed. */
   readonly encoding: "gzip" | undefined;
-  /** The length in bytes as stored; equals `length` without an encoding. */
+  /** Stored length in bytes; equals `length` without an encoding. */
   readonly encodedLength: number;
-  /** Where this database keeps the bytes; opaque. */
+  /** Opaque location of the bytes in this database. */
   readonly contentId: string;
 }
 
-/** One revision of a document, whole. */
+/** A complete revision of a document. */
 export interface Document {
   readonly id: string;
   readonly revision: Revision;
@@ -43,7 +53,10 @@ export interface Document {
   readonly body: Utf8Text;
   readonly revisions: RevisionPath;
   readonly attachments: readonly Attachment[];
-  /** Of this revision, in databases whose hook keeps it; absent in revisions of older versions. */
+  /**
+   * Authority of this revision, in databases whose hook stores it. Absent in revisions from older
+   * versions.
+   */
   readonly authority?: Authority;
 }
 
@@ -52,7 +65,7 @@ export type AttachmentEdit =
   | {
       readonly kind: "stub";
       readonly name: string;
-      /** Which stored attachment is meant, when the writer says so. */
+      /** Identifies the stored attachment, if the writer provides it. */
       readonly digest?: string;
       readonly revisionPosition?: number;
     }
@@ -61,11 +74,11 @@ export type AttachmentEdit =
       readonly name: string;
       readonly contentType: string;
       readonly content: StagedContent;
-      /** Kept in a replicated edit; the new revision's generation in an interactive one. */
+      /** Kept in a replicated edit. An interactive edit uses the new revision's generation. */
       readonly revisionPosition?: number;
     };
 
-/** Bytes that are in the database and wait for a document to refer to them; reclaimed if none does. */
+/** Bytes in the database that wait for a document to refer to them; reclaimed otherwise. */
 export interface StagedContent {
   readonly contentId: string;
   readonly digest: string;
@@ -80,31 +93,33 @@ export type DocumentEdit = {
   readonly deleted: boolean;
   readonly body: Utf8Text;
   readonly attachments: readonly AttachmentEdit[];
-  /** Stored with the new leaf. Only hooks set it. */
+  /** Stored with the new leaf. Set only by hooks. */
   readonly authority?: Authority | undefined;
 } & (
   | {
-      /** A user's edit of a leaf: it makes a new revision, or is a conflict. */
+      /** A user's edit of a leaf: it creates a new revision or is a conflict. */
       readonly mode: "interactive";
-      /** The leaf that is edited; undefined for a new document. */
+      /** The leaf to be edited; undefined for a new document. */
       readonly parent: Revision | undefined;
     }
   | {
-      /** A revision that was made elsewhere, with its ancestors: it is grafted on the tree (`new_edits: false`). */
+      /**
+       * A revision from elsewhere with its ancestors, grafted onto the tree (`new_edits: false`).
+       */
       readonly mode: "replicated";
       readonly revisions: RevisionPath;
     }
 );
 
-/** What became of one edit. Expected outcomes are values. */
+/** The result of one edit. Expected failures are values. */
 export type WriteOutcome =
   | { readonly kind: "written"; readonly id: string; readonly revision: Revision }
-  /** Replicated and already there: nothing was written. */
+  /** A replicated revision that already existed; nothing was written. */
   | { readonly kind: "known"; readonly id: string; readonly revision: Revision }
   | { readonly kind: "conflict"; readonly id: string }
-  /** A stub names an attachment that no stored revision has (CouchDB answers 412 `missing_stub`). */
+  /** A stub refers to an attachment that no stored revision has (CouchDB: 412 `missing_stub`). */
   | { readonly kind: "missing-stub"; readonly id: string; readonly name: string }
-  /** A hook refused it: CouchDB's `forbidden`, `unauthorized`, or another name of an error. */
+  /** Refused by a hook with CouchDB's `forbidden` or `unauthorized`, or with another error name. */
   | {
       readonly kind: "rejected";
       readonly id: string;
@@ -112,13 +127,13 @@ export type WriteOutcome =
       readonly reason: string;
     };
 
-/** The leaves of a document's revision tree, winner first (CouchDB's order). */
+/** A leaf of a document's revision tree. Lists have the winner first (CouchDB's order). */
 export interface Leaf {
   readonly revision: Revision;
   readonly deleted: boolean;
 }
 
-/** A document in the changes feed, at its latest place. */
+/** A document in the changes feed, at its latest change. */
 export interface Change {
   readonly sequence: string;
   readonly id: string;
@@ -142,11 +157,11 @@ export interface DatabaseInfo {
   readonly documentCount: number;
   readonly deletedDocumentCount: number;
   readonly updateSequence: string;
-  /** How many purges there ever were. */
+  /** Number of purges so far. */
   readonly purgeCount: number;
-  /** Constant for the life of the database: what CouchDB reports as `instance_start_time`. */
+  /** Constant for the life of the database; CouchDB's `instance_start_time`. */
   readonly instanceStartTime: string;
-  /** 32 hex digits; a re-created database has another. */
+  /** 32 hex digits; differs for a re-created database. */
   readonly uuid: string;
   readonly sizes: { readonly file: number; readonly external: number; readonly active: number };
 }

@@ -1,6 +1,6 @@
 /**
- * The bytes of every stored record. Stores hold them: a change of a line here is a new format, which has to come with a new
- * format byte and a reader of the old one.
+ * Bytes of every stored record. Stores contain them: changing a line here means a new format, which
+ * requires a new format byte and a reader for the old one.
  */
 import { expect, test } from "vitest";
 import { concatBytes, hexDecode, hexEncode, Utf8Text, utf8Encode } from "../base/index.ts";
@@ -60,7 +60,7 @@ const CHANGE = {
   complete: true,
 };
 
-/** The record's value, its bytes, how it is written and read. */
+/** A value, its bytes, and how it is written and read. */
 function row<T>(
   name: string,
   value: T,

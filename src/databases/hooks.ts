@@ -1,6 +1,7 @@
 /**
- * What the layers above may do in a transaction that writes here: refuse or change an edit before it is written, and
- * add writes of their own after it. So a replication document and its job are written in one transaction.
+ * Extension points for higher layers in a transaction that writes here: refuse or change an edit
+ * before it is written, and add writes after it. For example, a replication document and its job
+ * are written in one transaction.
  */
 import type { JsonText, Page, Seal } from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
@@ -9,20 +10,20 @@ import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents
 import type { SecuritySubject } from "./security/security-object.ts";
 
 export interface ReadRevisionOptions {
-  /** The leaves that descend from it instead. */
+  /** Return the leaves that descend from it instead. */
   readonly latest?: boolean;
-  /** Also a revision that another one follows, while its body is kept. Not together with `latest`. */
+  /** Include a superseded revision whose body is kept. Not together with `latest`. */
   readonly superseded?: boolean;
 }
 
-/** The database that a hook belongs to, as far as hooks use it. */
+/** The part of a database that hooks use. */
 export interface HookedDatabase {
   readonly name: string;
   readonly uuid: string;
   security(tx: ReadTransaction): Promise<JsonText>;
-  /** The winner, deleted or not. */
+  /** Returns the winner, deleted or not. */
   read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
-  /** Empty when the revision is no leaf; the options ask for others, too. */
+  /** Empty if the revision is not a leaf, unless the options request others. */
   readRevision(
     tx: ReadTransaction,
     id: string,
@@ -30,17 +31,26 @@ export interface HookedDatabase {
     options?: ReadRevisionOptions,
   ): Promise<Document[]>;
   leaves(tx: ReadTransaction, id: string): Promise<Leaf[]>;
-  /** The winners of documents, in one read and in the order of the ids; undefined for one without leaves, and for a hidden one. */
+  /**
+   * Winners of several documents, read together, in the order of the ids; undefined for one that
+   * has no leaves or is hidden.
+   */
   winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]>;
-  /** Whether bodies are sealed in the store: then nothing of them may be stored elsewhere. */
+  /** Whether bodies are sealed in the store, so that no part of them may be stored elsewhere. */
   readonly isSealed: boolean;
-  /** Where a layer above keeps the indexes of the database; it is cleared with the database. */
+  /** Key space for a higher layer's indexes of the database, cleared with it. */
   readonly indexSubspace: Subspace;
-  /** The set of indexes that every write keeps up to date; 0 without indexes. Its change conflicts with this transaction. */
+  /**
+   * The set of indexes that every write keeps up to date; 0 without indexes. Changing it conflicts
+   * with this transaction.
+   */
   indexSet(tx: ReadTransaction): Promise<number>;
-  /** Draws a new name for a changed set, or sets 0 for an empty one. Conflicts with all who write here at the moment. */
+  /**
+   * Draws a new id for a changed set, or sets 0 for an empty one. Conflicts with concurrent writes
+   * here.
+   */
   changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void>;
-  /** After the write that the hook follows. */
+  /** Writes after the write that the hook follows. */
   write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
   allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
 }
@@ -48,12 +58,14 @@ export interface HookedDatabase {
 export type EditVerdict =
   | { readonly edit: DocumentEdit }
   | {
-      /** `forbidden`, `unauthorized`, or the name of what went wrong while it was judged. */
+      /** `forbidden`, `unauthorized`, or the name of the error that occurred while judging. */
       readonly rejected: string;
       readonly reason: string;
     };
 
-/** What the functions of design documents say of a user's edit; the layer above knows how to ask them. */
+/**
+ * Judges a user's edit with the functions of design documents, which only the layer above can run.
+ */
 export interface WriteValidation {
   judge(
     tx: Transaction,
@@ -63,33 +75,38 @@ export interface WriteValidation {
   ): EditVerdict | Promise<EditVerdict>;
 }
 
-/** Who writes, and how the edit is judged: the hooks decide by it. */
+/** The writer, and how the edit is judged. Hooks decide by it. */
 export interface WriteContext extends SecuritySubject {
-  /** How the edit is validated; absent when the server itself writes. */
+  /** Validation of the edit; absent if the server itself writes. */
   readonly validation?: WriteValidation;
-  /** Whether a replication brings the revisions from another database, whose authors are unknown here. */
+  /**
+   * Whether a replication brings the revisions from another database, whose authors are unknown
+   * here.
+   */
   readonly bringsCopies?: boolean;
-  /** The replicator's own update of a replication document; an object identity, so it cannot be forged. */
+  /**
+   * Marks the replicator's own update of a replication document. A symbol, so it cannot be forged.
+   */
   readonly replicator?: symbol;
-  /** Replication jobs that the write adds wait for an operator, and why; absent: they run. */
+  /** If set, replication jobs added by the write wait for an operator. */
   readonly pausing?: Pausing;
 }
 
-/** A write whose jobs wait, beside who writes. */
+/** Details of a write whose jobs wait. */
 export interface Pausing {
-  /** In characters as many as a decision may have; absent: nothing was said. */
+  /** Reason given by the operator, limited in length like that of a decision. */
   readonly why?: string;
   readonly requestId: string;
 }
 
 export interface DatabaseHook {
-  /** Asked when a database is opened. */
+  /** Evaluated when a database is opened. */
   appliesTo(databaseName: string): boolean;
   /** Seals the bodies of the database's documents in the store. */
   readonly seal?: Seal | undefined;
   /**
-   * Judges an edit that is no conflict and not yet known. It may return another edit of the same document and mode, and
-   * writes no documents here. Local documents are not asked about.
+   * Judges an edit that is neither a conflict nor already known. May return a different edit of the
+   * same document and mode. Must not write documents here. Not called for local documents.
    */
   beforeWrite?(
     tx: Transaction,
@@ -97,7 +114,7 @@ export interface DatabaseHook {
     edit: DocumentEdit,
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict>;
-  /** Runs once for each edit that was written, with the winner that it left. It may write documents here. */
+  /** Called once for each written edit, with the resulting winner. May write documents here. */
   afterWrite?(
     tx: Transaction,
     database: HookedDatabase,
@@ -105,17 +122,21 @@ export interface DatabaseHook {
     context: WriteContext,
   ): Promise<void>;
   /**
-   * Runs once for each batch of edits or purges that wrote, with the ids of its documents in no order, after `afterWrite`. `indexSet` is that
-   * of the database. It writes no documents here.
+   * Called once for each batch of edits or purges that wrote, with the ids of its documents in no
+   * particular order, after `afterWrite`. `indexSet` is that of the database. Must not write
+   * documents here.
    */
   afterBatch?(
     tx: Transaction,
     database: HookedDatabase,
     written: { readonly ids: readonly string[]; readonly indexSet: number },
   ): Promise<void>;
-  /** The document as it is shown to who is no admin of the database; undefined when it is hidden. */
+  /**
+   * The document as shown to a reader who is not an administrator of the database; undefined if it
+   * is hidden.
+   */
   afterRead?(document: Document, reader: SecuritySubject): Document | undefined;
   databaseCreated?(tx: Transaction, database: HookedDatabase): Promise<void>;
-  /** Runs before the database's keys are cleared. */
+  /** Called before the database's keys are cleared. */
   databaseRemoved?(tx: Transaction, database: HookedDatabase): Promise<void>;
 }

@@ -1,8 +1,8 @@
 /**
- * Documents with revision trees, update sequences, attachments and local documents, on the key-value layer. The layer knows
- * neither jobs nor replication.
+ * Documents with revision trees, update sequences, attachments and local documents, on the
+ * key-value layer. This layer knows neither jobs nor replication.
  *
- * One folder for each subject; a folder imports only those above it:
+ * One folder per subject; a folder imports only those above it:
  *
  *   revisions    revision names and the revision tree
  *   records      the stored form of every record, and every key
@@ -12,24 +12,30 @@
  *   changes      the changes feed, and the updates of all databases
  *   security     security objects
  *
- * Beside them is what the layers above use: `DatabaseRegistry`, which opens a `Database` in the caller's transaction, and the hooks.
- * Reading order: document.ts, database.ts, documents/document-writer.ts, revisions/revision-tree.ts, hooks.ts.
+ * The top level is for higher layers: `DatabaseRegistry`, which opens a `Database` in the caller's
+ * transaction, and the hooks. Reading order: document.ts, database.ts,
+ * documents/document-writer.ts, revisions/revision-tree.ts, hooks.ts.
  *
- * A transaction that has written documents of a database cannot ask it for `changes`, `updateSequence`, `info`,
- * `pendingChanges` or `watchChanges`: a versionstamped value is unreadable before the commit. It can read and write the documents
- * themselves. A batch has to fit into one transaction of the store (10 MB); callers with more to write use several.
+ * A transaction that has written documents of a database cannot call `changes`, `updateSequence`,
+ * `info`, `pendingChanges` or `watchChanges` on it: a versionstamped value is unreadable before the
+ * commit. It can read and write the documents themselves. A batch has to fit into one transaction
+ * of the store (10 MB); callers with more to write use several.
  *
  * Errors, by code:
  *
- *   STORE_DATABASE_EXISTS, _NOT_FOUND, _NAME_INVALID                                         {database}
- *   STORE_DOCUMENT_ID_INVALID {id, reason}   STORE_DOCUMENT_TOO_LARGE {id, byteCount, max}
- *   STORE_REVISION_INVALID {revision}        STORE_REVISION_LIMIT_INVALID {revisionLimit}
+ *   STORE_DATABASE_EXISTS, _NOT_FOUND, _NAME_INVALID {database}
+ *   STORE_DOCUMENT_ID_INVALID {id, reason}
+ *   STORE_DOCUMENT_TOO_LARGE {id, byteCount, max}
+ *   STORE_REVISION_INVALID {revision}
+ *   STORE_REVISION_LIMIT_INVALID {revisionLimit}
  *   STORE_PURGE_LIMIT_INVALID {limit}
- *   STORE_SEQUENCE_INVALID {sequence}        STORE_ATTACHMENT_NAME_INVALID {name, reason}
- *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}                     of staged bytes
- *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}                                             declared as gzip, but is not
- *   STORE_ATTACHMENT_CONTENT_GONE {contentId}    staged too long ago, or its last leaf went during the read
- *   STORE_FUNCTION_FAILED {error, reason}                                                    of a design document
+ *   STORE_SEQUENCE_INVALID {sequence}
+ *   STORE_ATTACHMENT_NAME_INVALID {name, reason}
+ *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}: staged bytes
+ *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}: declared as gzip, but is not
+ *   STORE_ATTACHMENT_CONTENT_GONE {contentId}: staged too long ago, or its last leaf was removed
+ *     during the read
+ *   STORE_FUNCTION_FAILED {error, reason}: a function of a design document
  */
 export type {
   ReadContentOptions,

@@ -1,14 +1,14 @@
-/** The valid names of databases and documents. */
+/** Rules for names of databases, documents and attachments. */
 import { OperationalError, utf8Encode } from "../base/index.ts";
 
 const DATABASE_NAME = /^[a-z][a-z0-9_$()+/-]*$/;
 const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
-/** CouchDB's limit, which comes from the length of file names. */
+/** CouchDB's limit, which derives from the length of file names. */
 const DATABASE_NAME_LENGTH_MAX = 238;
 
 /**
- * The id's share of a key. The longest key holds, beside an id, the database's prefix, a foreign hash and an attachment's
- * name, and stays below the store's 10,000 bytes.
+ * Maximum length of an id in a key. The longest key contains, besides an id, the database's prefix,
+ * a foreign hash and an attachment name, and stays below the store's 10,000 bytes.
  */
 const DOCUMENT_ID_BYTES_MAX = 7_000;
 export const ATTACHMENT_NAME_BYTES_MAX = 1_500;
@@ -18,13 +18,16 @@ export const LOCAL_PREFIX = "_local/";
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-/** CouchDB's rule, its system databases, and `…/_replicator` and `…/_users` (whose names the rule allows). */
+/**
+ * CouchDB's rule, plus its system databases, plus `…/_replicator` and `…/_users`, whose names the
+ * rule allows.
+ */
 export function isDatabaseName(name: string): boolean {
   if (name.length > DATABASE_NAME_LENGTH_MAX) return false;
   return DATABASE_NAME.test(name) || SYSTEM_DATABASES.includes(name);
 }
 
-/** Throws STORE_DOCUMENT_ID_INVALID, whose `reason` is CouchDB's sentence where it has one. */
+/** Throws STORE_DOCUMENT_ID_INVALID with CouchDB's message as `reason`, where it has one. */
 export function checkDocumentId(id: string): void {
   const reason = documentIdFault(id);
   if (reason === undefined) return;
@@ -34,14 +37,14 @@ export function checkDocumentId(id: string): void {
   });
 }
 
-/** Whether a document of that id can exist: reading any other finds nothing. */
+/** Whether a document with this id can exist. Reading any other id finds nothing. */
 export function isDocumentId(id: string): boolean {
   return documentIdFault(id) === undefined;
 }
 
 /**
- * A text that has the same place among all possible ids and names as `text`, and fits into a key: those that are too
- * long to be one are cut.
+ * A text that sorts like `text` among all valid ids and names and fits into a key. Longer texts are
+ * truncated.
  */
 export function rangeBound(text: string): string {
   if (!exceedsKeyBytes(text, DOCUMENT_ID_BYTES_MAX)) return text;
@@ -50,7 +53,7 @@ export function rangeBound(text: string): string {
   for (const character of text) {
     bound += character;
     byteCount += keyByteCount(character);
-    // One more than any id has, so that none is equal to it.
+    // One byte more than any id has, so that the bound equals none.
     if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
   }
   return bound;
@@ -88,14 +91,14 @@ function attachmentNameFault(name: string): string | undefined {
   return undefined;
 }
 
-/** What a character of a text takes in a tuple at most. */
+/** Maximum number of bytes that a character takes in a tuple. */
 const KEY_BYTES_PER_CHARACTER_MAX = 3;
 
 function exceedsKeyBytes(text: string, max: number): boolean {
   return text.length * KEY_BYTES_PER_CHARACTER_MAX > max && keyByteCount(text) > max;
 }
 
-/** The bytes of a text in a tuple, where a zero byte takes two. */
+/** Length of a text in a tuple, where a zero byte takes two bytes. */
 function keyByteCount(text: string): number {
   return utf8Encode(text).length + (text.split("\0").length - 1);
 }

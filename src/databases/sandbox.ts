@@ -1,11 +1,11 @@
 /**
- * The port that runs what users wrote, isolated, with limits of time and memory: functions of design documents, and selectors that would
- * take long. The host implements it. Only JSON texts cross it, so changes that a function makes to its arguments are not seen outside. Long
- * ones are copied when their call is carried out.
+ * The port that runs user-supplied code in isolation, with limits on time and memory: functions of
+ * design documents, and expensive selectors. Implemented by the host. Only JSON text crosses it, so
+ * functions cannot change values outside.
  */
 import { type JsonText, type LongText, OperationalError } from "../base/index.ts";
 
-/** Whose call it is. Threads are shared fairly among users and among databases. */
+/** User and database of a call. Threads are shared fairly among users and among databases. */
 export interface Share {
   readonly user: string;
   readonly database: string;
@@ -15,69 +15,79 @@ export function shareOf(database: string, userName: string | null | undefined): 
   return { user: userName ?? "", database };
 }
 
-/** Share of an index, apart from those of users: writes wait for its selector. */
+/** Share of an index, separate from those of users: writes wait for its selector. */
 export function shareOfIndexes(database: string): Share {
   const name = `\u0000indexes of ${database}`;
   return { user: name, database: name };
 }
 
-/** One function of a design document, run over a batch of arguments. */
+/** A call of one function of a design document for a batch of arguments. */
 export interface SandboxCall {
-  /** Names these very sources: what was compiled for them may serve again. */
+  /** Identifies these exact sources, so that compiled code can be reused. */
   readonly codeId: string;
-  /** The design document, in which functions find their modules (`require`), and which is their `this`. */
+  /**
+   * The design document, in which functions find their modules (`require`) and which is their
+   * `this`.
+   */
   readonly code: LongText;
   /**
-   * What is answered for each run.
+   * Kind of function, which determines the result of each run:
    *
-   *   filter      whether the function returned something true
+   *   filter      whether the function returned a truthy value
    *   view        whether the function called `emit`
-   *   validate    null, or a `Refusal` for what the function threw
+   *   validate    null, or a `Refusal` for the error that the function threw
    */
   readonly kind: "filter" | "view" | "validate";
-  /** The place of the function's source in the document. */
+  /** Path of the function's source in the document. */
   readonly path: readonly string[];
-  /** The first arguments of each run: a JSON array, or each of them by itself, where they are long. */
+  /** The leading arguments of each run: one JSON array, or separate texts if they are long. */
   readonly runs: readonly (JsonText | readonly LongText[])[];
-  /** The further arguments of every run, as a JSON array. */
+  /** The remaining arguments of every run, as a JSON array. */
   readonly shared: JsonText;
-  /** Of one run. */
+  /** Time limit of one run. */
   readonly timeoutMs: number;
-  /** Calls without one share as if they came from one user and one database. */
+  /** Calls without one share as if they belonged to a single user and database. */
   readonly share?: Share;
-  /** Aborts when the answer is no longer needed. */
+  /** Aborts when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a validation function threw: CouchDB's `forbidden`, `unauthorized`, or any other name of an error. */
+/**
+ * The error thrown by a validation function: CouchDB's `forbidden` or `unauthorized`, or another
+ * error name.
+ */
 export interface Refusal {
   readonly error: string;
   readonly reason: string;
 }
 
-/** A document that is held against a selector. */
+/** A document to be matched against a selector. */
 export interface SelectorCall {
-  /** One that compiles. */
+  /** Must compile. */
   readonly selector: JsonText;
   readonly document: LongText;
   readonly timeoutMs: number;
   readonly share: Share;
-  /** Aborts when the answer is no longer needed. */
+  /** Aborts when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Sandbox {
   /**
-   * An answer for each run, in order. Throws a SandboxError when the source does not compile, a function that is no validation
-   * throws, or a limit is reached, and the signal's reason.
+   * Returns a result for each run, in order. Throws a SandboxError if the source does not compile,
+   * if a filter or view function throws, or if a limit is reached; rejects with the signal's
+   * reason.
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
-  /** Whether the document matches. Throws a SandboxError when a limit is reached, and the signal's reason. */
+  /**
+   * Whether the document matches. Throws a SandboxError if a limit is reached; rejects with the
+   * signal's reason.
+   */
   matches(call: SelectorCall): Promise<boolean>;
 }
 
-/** A function, or a selector, failed, not the server. `error` and `reason` are CouchDB's words. */
+/** Failure of user-supplied code rather than of the server. `error` and `reason` are CouchDB's. */
 export class SandboxError extends OperationalError {
   override readonly name = "SandboxError";
   readonly error: string;
@@ -89,7 +99,7 @@ export class SandboxError extends OperationalError {
     this.reason = reason;
   }
 
-  /** Whether time or memory ran out: of a batch, another run may be to blame. */
+  /** Whether time or memory ran out. In a batch, another run may be the cause. */
   get isLimit(): boolean {
     return this.error === "os_process_error";
   }

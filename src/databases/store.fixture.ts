@@ -21,10 +21,10 @@ export interface OpenStore {
   readonly kv: KeyValueStore;
   readonly registry: DatabaseRegistry;
   readonly runtime: Runtime;
-  /** Opens the database in a transaction of its own. */
+  /** Opens the database in its own transaction. */
   write<T>(body: (tx: Transaction, database: Database) => Promise<T>): Promise<T>;
   read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T>;
-  /** Carries out the queued removals. */
+  /** Runs the queued removals. */
   removeGarbage(): Promise<void>;
   /** Writes edits in one transaction. */
   edit(...edits: DocumentEdit[]): Promise<WriteOutcome[]>;
@@ -65,7 +65,7 @@ export function interactive(
   return { mode: "interactive", id, parent, body: Utf8Text.of(body), deleted, attachments: [] };
 }
 
-/** `path` from the revision down: `3-c`, `2-b`, `1-a`. */
+/** `path` lists revisions from the newest down: `3-c`, `2-b`, `1-a`. */
 export function replicated(
   id: string,
   path: readonly Revision[],
@@ -85,7 +85,7 @@ export function revisionOf(outcome: WriteOutcome | undefined): Revision {
   return outcome.revision;
 }
 
-/** The same draws at each run (a linear congruential generator; its high bits). */
+/** A deterministic generator (linear congruential; uses the high bits). */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   const ratio = (): number => {

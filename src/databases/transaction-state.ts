@@ -1,6 +1,7 @@
 /**
- * The writes of one transaction in one database that it cannot read back. A record whose versionstamp the commit fills
- * in is unreadable until then, so a second write of the same document in the transaction finds it here.
+ * Writes of a transaction in one database that it cannot read back. A record whose versionstamp is
+ * completed by the commit is unreadable until then, so a second write of the same document in the
+ * transaction finds it here.
  *
  * The key is the transaction object. Each attempt has its own, so a retry starts empty.
  */
@@ -8,27 +9,30 @@ import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
 import type { DatabaseRecord } from "./records/database-record.ts";
 import type { RevisionTree } from "./revisions/revision-tree.ts";
 
-/** The place of a document in the update sequence. */
+/** Position of a document in the update sequence. */
 export type Place =
   | { readonly kind: "none" }
   | { readonly kind: "stored"; readonly versionstamp: Versionstamp }
-  /** Written by this transaction: a later write takes the same place. */
+  /** Written by this transaction. A later write reuses the position. */
   | { readonly kind: "written"; readonly userVersion: number };
 
 export interface LoadedDocument {
   readonly tree: RevisionTree;
   place: Place;
   chunkCount: number;
-  /** How often this transaction wrote it: what was judged before a write is to be judged again. */
+  /**
+   * Number of writes by this transaction: a judgement made before a write must be repeated after
+   * it.
+   */
   writeCount: number;
 }
 
-/** This transaction's share, as far as it has come. */
+/** This transaction's share of the change counts so far. */
 export interface Share {
   readonly userVersion: number;
   changeCount: number;
   isBoundary: boolean;
-  /** From then on, what is near the end cannot be read. */
+  /** After this, records near the end of the sequence cannot be read. */
   isWritten: boolean;
   readonly swept: Promise<void>;
   /** The latest boundaries, latest first. */
@@ -36,14 +40,14 @@ export interface Share {
 }
 
 export interface TransactionState {
-  /** As this transaction leaves it. */
+  /** The database record as this transaction leaves it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
-  /** The contents that written attachments refer to, by what their bytes are. */
+  /** Contents referenced by written attachments, by digest and length. */
   readonly contents: Map<string, string>;
-  /** Keys of leaves that were replaced and are not kept. */
+  /** Number of keys of replaced leaves that are not kept. */
   droppedKeyCount: number;
-  /** Of the counts of the update sequence (`change-counts.ts`). */
+  /** Share of the change counts (`change-counts.ts`). */
   share: Share | undefined;
 }
 

@@ -1,12 +1,17 @@
 /**
- * Database names supplied by others: listed by a server, reported by its feed, or assembled from such names by a template.
+ * Database names supplied by others: listed by a server, reported by its feed, or assembled from
+ * such names by a template.
  *
- * Documents of a system database become jobs and accounts, so a name that another server chose must never become one. The only
- * way from an `UntrustedName` to a `DatabaseName` is `resolve`, which refuses system names that no operator spelled out.
+ * Documents of a system database become jobs and accounts, so a name that another server chose must
+ * never become one. The only way from an `UntrustedName` to a `DatabaseName` is `resolve`, which
+ * refuses system names that no operator spelled out.
  */
 import { isDatabaseName } from "./names.ts";
 
-/** Databases that CouchDB or Tandem treats as its own, on their own and behind a prefix (`joe/_replicator`). */
+/**
+ * Databases that CouchDB or Tandem treats as system databases, by themselves and after a prefix
+ * (`joe/_replicator`).
+ */
 const SYSTEM_NAMES: ReadonlySet<string> = new Set([
   "_dbs",
   "_global_changes",
@@ -15,10 +20,10 @@ const SYSTEM_NAMES: ReadonlySet<string> = new Set([
   "_replicator",
   "_users",
 ]);
-/** Rounds of percent-decoding. Proxies and servers decode a path once each. */
+/** Rounds of percent-decoding. Each proxy and server decodes a path once. */
 const DECODINGS_MAX = 5;
 
-/** Database name that may be created or written. */
+/** A database name that may be created or written. */
 export type DatabaseName = string & { readonly [resolved]: true };
 declare const resolved: unique symbol;
 
@@ -34,8 +39,8 @@ export class UntrustedName {
   }
 
   /**
-   * Returns the name that `assemble` makes of this one. System names are refused unless they are among `spelledOut`: names that an
-   * operator wrote in full.
+   * Returns the name that `assemble` derives from this one. System names are refused unless they
+   * are in `spelledOut`: names that an operator wrote in full.
    */
   resolve(spelledOut: readonly string[], assemble: (text: string) => string): ResolvedName {
     const text = assemble(this.#text);
@@ -46,7 +51,10 @@ export class UntrustedName {
   }
 }
 
-/** Whether some server might treat the name as a system database: in any case, encoded, as a path segment, or with a file suffix. */
+/**
+ * Whether some server might treat the name as a system database: in any case, encoded, as a path
+ * segment, or with a file suffix.
+ */
 export function isSystemName(name: string): boolean {
   const first = segmentsOf(name).find((segment) => segment !== "");
   return first?.startsWith("_") === true || namesSystemDatabase(name);

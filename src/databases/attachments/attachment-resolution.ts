@@ -1,4 +1,4 @@
-/** Finds the attachments of a new revision from those that its edit names. */
+/** Resolves the attachments named in an edit to those of the new revision. */
 import { assert, type Turns } from "../../base/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { Attachment, AttachmentEdit, StagedContent } from "../document.ts";
@@ -6,17 +6,17 @@ import { checkAttachmentName } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { sharedContents } from "./content.ts";
 
-/** Attachments whose contents are looked up at once. */
+/** Number of attachments whose contents are read concurrently. */
 const READ_COUNT = 200;
 
 export type Resolution =
   | { readonly kind: "resolved"; readonly attachments: readonly Attachment[] }
   | { readonly kind: "missing-stub"; readonly name: string };
 
-/** Where stubs may point: the attachments of the parent, or of all leaves, the nearest first. */
+/** Attachments that stubs may refer to: those of the parent, or of all leaves, nearest first. */
 export type StubSource = readonly (readonly Attachment[])[];
 
-/** A document may have two thousand of them: others get their turns meanwhile. */
+/** A document may have two thousand attachments, so it yields in between. */
 export async function resolveAttachments(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -53,7 +53,7 @@ export async function resolveAttachments(
   return { kind: "resolved", attachments };
 }
 
-/** By name, and by digest or else position when the stub says them: what it does not say may be anything. */
+/** Matches by name and, if the stub states them, by digest or else position. */
 function resolveStub(
   stub: AttachmentEdit & { readonly kind: "stub" },
   sources: readonly ReadonlyMap<string, Attachment>[],

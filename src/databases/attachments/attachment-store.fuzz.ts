@@ -1,6 +1,6 @@
 /**
- * Attachments against what the leaves say: after random edits and reclaims every attachment of every leaf can be read, and
- * nothing else is stored.
+ * Compares attachments with the leaves: after random edits and reclaims, every attachment of every
+ * leaf can be read, and nothing else is stored.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -92,7 +92,7 @@ describe("attachments", () => {
           for await (const { key } of tx.getRange(database.keys.allContentChunks())) {
             stored.add(database.keys.chunkContent(key));
           }
-          // Only an empty content has no chunk.
+          // Only an empty content has no chunks.
           for (const contentId of stored) expect(contents).toContain(contentId);
           const digests = [...texts.keys()].length;
           expect(contents.size).toBeLessThanOrEqual(digests);

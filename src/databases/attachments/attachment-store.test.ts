@@ -13,7 +13,7 @@ import {
 import { AttachmentStore, type ReadContentOptions, type StageOptions } from "./attachment-store.ts";
 
 interface Fixture extends OpenStore {
-  /** How often others were given a turn. */
+  /** Number of times that the event loop was yielded to. */
   readonly turnCount: () => number;
   readonly attachments: AttachmentStore;
   stage(bytes: Uint8Array, options?: StageOptions): Promise<StagedContent>;
@@ -136,7 +136,7 @@ describe("staging and reading", () => {
     const contents = async function* () {
       for (const byteCount of [3, 0, 200_000, 3_000_000, 7]) {
         const bytes = noise(byteCount);
-        // None is asked for before the one before has come.
+        // No item is requested before the previous one was received.
         expect(taken).toBe(0);
         taken = byteCount;
         const chunks = async function* () {
@@ -282,7 +282,7 @@ describe("an upload", () => {
     const attachments = new AttachmentStore({ runtime, kv: store.kv });
     const database = await store.read(async (_tx, opened) => opened);
     const bytes = noise(12_000_000);
-    /** Ten minutes a megabyte: no pause is long, the whole takes two hours. */
+    /** Ten minutes per megabyte: no pause is long, but the whole upload takes two hours. */
     const slowly = async function* () {
       for (let start = 0; start < bytes.length; start += 1_000_000) {
         nowMs += 600_000;
@@ -377,7 +377,7 @@ describe("references", () => {
     );
     const edit = withAttachments(interactive("many"), ...edits);
     const many = revisionOf((await store.edit(edit))[0]);
-    // The same bytes are found.
+    // The same bytes are deduplicated.
     const again = stagedEdit("again", await store.stage(HELLO));
     const one = revisionOf((await store.edit(withAttachments(interactive("one"), again)))[0]);
     expect(await store.storedContentCount()).toBe(2);

@@ -1,13 +1,15 @@
 /**
- * The bytes of attachments. They are written outside the document's transaction, in many small ones: first staged, then
- * referred to by a document, and reclaimed when no leaf refers to them any more.
+ * The bytes of attachments. They are written outside the document's transaction, in many small
+ * transactions: first staged, then referred to by a document, and reclaimed when no leaf refers to
+ * them any more.
  *
  *   staged       chunks and a marker with its time; once complete, a content record
- *   referenced   one key for each leaf and name that refers to it (`document-writer.ts` writes and clears them)
- *   released     no reference, and a marker with the time at which the last one went
+ *   referenced   one key for each leaf and name that refers to it, written and cleared by
+ *                `document-writer.ts`
+ *   released     no reference, and a marker with the time at which the last one was removed
  *
- * `reclaim` looks only at markers of a certain age, and clears contents without a reference. A document that refers to
- * a content reads its record, so it conflicts with a reclaim of the same content.
+ * `reclaim` considers only markers of a certain age, and clears contents without a reference. A
+ * document that refers to a content reads its record and therefore conflicts with its reclaim.
  */
 import {
   assert,
@@ -27,34 +29,48 @@ import { type ContentRecord, encodeContentRecord } from "../records/content-reco
 import { clearContent, contentGone } from "./content.ts";
 import { GzipMeter } from "./gzip-meter.ts";
 
-/** Of each chunk but the last. Every stored content has them, so it never changes without a new format. */
+/**
+ * Size of all chunks but the last. Every stored content depends on it, so changing it requires a
+ * new format.
+ */
 const CHUNK_BYTES = 65_536;
-/** So many chunks make a transaction of an upload: each waits for the disk. Two of them are in memory at a time. */
+/**
+ * Chunks per transaction of an upload, since each transaction waits for the disk. Two such buffers
+ * are in memory at a time.
+ */
 const UPLOAD_CHUNKS = 16;
 const UPLOAD_BYTES = UPLOAD_CHUNKS * CHUNK_BYTES;
-/** So many chunks are read at once. */
+/** Chunks read at a time. */
 const READ_CHUNKS = 16;
-/** An upload renews its marker when it is so old: far less than any age at which reclaim looks at it. */
+/** Age at which an upload renews its marker: far below the age at which reclaim considers it. */
 const MARKER_RENEWAL_MS = 60_000;
-/** The age of the markers that reclaim looks at: time for a slow document to follow its attachments. */
+/**
+ * Age at which reclaim considers a marker: enough time for a slow document to follow its
+ * attachments.
+ */
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
-/** Small contents that are stored in one transaction, with up to `UPLOAD_BYTES` together. A larger one goes alone. */
+/**
+ * Small contents stored in one transaction, up to `UPLOAD_BYTES` together. Larger ones are stored
+ * separately.
+ */
 const SMALL_COUNT_MAX = 500;
 const SMALL_BYTES_MAX = 4 * CHUNK_BYTES;
 
 export interface StageOptions {
-  /** The bytes come compressed, and are kept so. */
+  /** The bytes are received compressed and stored that way. */
   readonly encoding?: "gzip" | undefined;
-  /** `md5-` and base64, of the bytes as they come. */
+  /** `md5-` and base64, for the bytes as received. */
   readonly expectedDigest?: string | undefined;
-  /** In bytes, as they come. */
+  /** Length of the bytes as received. */
   readonly expectedLength?: number | undefined;
-  /** Stores the bytes gzipped, from 1 (fast) to 9 (small), unless they come compressed; undefined: as they come. */
+  /**
+   * Gzip level from 1 (fast) to 9 (small) for bytes received uncompressed. Default: not compressed.
+   */
   readonly compressionLevel?: number | undefined;
 }
 
-/** Bytes that are at hand as a whole, or on their way. */
+/** Bytes in memory, or a stream. */
 export type IncomingContent = WholeContent | StreamedContent;
 
 interface WholeContent {
@@ -63,17 +79,17 @@ interface WholeContent {
 }
 
 interface StreamedContent {
-  /** Can be read once. */
+  /** Can be read only once. */
   readonly chunks: AsyncIterable<Uint8Array>;
   readonly options: StageOptions;
 }
 
 export interface ReadContentOptions {
-  /** Whether an encoding is undone; otherwise the bytes come as stored. */
+  /** Whether to decode; otherwise the bytes are returned as stored. */
   readonly decoded: boolean;
-  /** The first byte, counted in what is asked for; 0 when absent. */
+  /** Offset of the first byte, in the requested form. Default: 0. */
   readonly start?: number | undefined;
-  /** Behind the last byte. */
+  /** Offset after the last byte. */
   readonly end?: number | undefined;
 }
 
@@ -91,8 +107,9 @@ export class AttachmentStore {
   }
 
   /**
-   * Stores bytes for a document to refer to. Throws STORE_ATTACHMENT_DIGEST_MISMATCH, STORE_ATTACHMENT_LENGTH_MISMATCH,
-   * STORE_ATTACHMENT_ENCODING_INVALID; what was stored until then is reclaimed later.
+   * Stores bytes for a document to refer to. Throws STORE_ATTACHMENT_DIGEST_MISMATCH,
+   * STORE_ATTACHMENT_LENGTH_MISMATCH or STORE_ATTACHMENT_ENCODING_INVALID; what was stored until
+   * then is reclaimed later.
    */
   async stage(
     database: Database,
@@ -107,8 +124,10 @@ export class AttachmentStore {
   }
 
   /**
-   * As `stage` of each, in their order, with as many in a transaction as fit: each one waits for the disk. Takes the next content when
-   * those before it are in the store, or will be with it. The first that `stage` would refuse ends it. Equal small contents are one.
+   * Like `stage` for each, in order, with as many per transaction as fit, because each transaction
+   * waits for the disk. Takes the next content when the previous ones are stored or held for the
+   * same transaction. Stops at the first content that `stage` would refuse. Small contents with the
+   * same bytes are stored once.
    */
   async stageAll(
     database: Database,
@@ -146,7 +165,7 @@ export class AttachmentStore {
     return staged;
   }
 
-  /** What is to be stored of small bytes. */
+  /** The record and stored form of a small content. */
   async #small(
     bytes: Uint8Array,
     options: StageOptions,
@@ -164,7 +183,7 @@ export class AttachmentStore {
     return { record, stored: content.bytes };
   }
 
-  /** Passes what comes on to `sink`, as it is to be stored, and tells what that was. */
+  /** Passes the received bytes to `sink` in their stored form, and returns their description. */
   async #fill(
     sink: ContentSink,
     chunks: AsyncIterable<Uint8Array>,
@@ -215,7 +234,10 @@ export class AttachmentStore {
     await this.#kv.transact(body, { signal, whenUnknown: "retry" });
   }
 
-  /** The bytes of an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE when its last leaf went while they were read. */
+  /**
+   * Reads an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE if its last leaf was removed
+   * meanwhile.
+   */
   async *read(
     database: Database,
     attachment: Attachment,
@@ -237,7 +259,7 @@ export class AttachmentStore {
     }
   }
 
-  /** The same at once. */
+  /** Like `read`, as one array. */
   async readWhole(
     database: Database,
     attachment: Attachment,
@@ -250,7 +272,7 @@ export class AttachmentStore {
     return chunks.length <= 1 ? first : concatBytes(chunks);
   }
 
-  /** Whether `reclaim` has something to look at. */
+  /** Whether `reclaim` has something to check. */
   async hasReclaimable(tx: ReadTransaction, { keys }: Database): Promise<boolean> {
     const beforeMs = this.#runtime.clock.nowMs() - RECLAIM_AGE_MS;
     const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), { limit: 1 });
@@ -258,8 +280,8 @@ export class AttachmentStore {
   }
 
   /**
-   * Clears contents that no leaf refers to, and that have waited for at least `ageMs`. Looks at all such markers, in as many
-   * transactions as it takes.
+   * Clears contents that no leaf refers to and that have waited for at least `ageMs`. Checks all
+   * such markers, in as many transactions as necessary.
    */
   async reclaim(
     database: Database,
@@ -306,27 +328,27 @@ export class AttachmentStore {
   }
 }
 
-/** Takes the bytes of a content, as they are to be stored. */
+/** Receives the bytes of a content in their stored form. */
 interface ContentSink {
-  /** Resolves when more may come. */
+  /** Resolves when more may be pushed. */
   push(bytes: Uint8Array): Promise<void>;
-  /** Resolves when nothing is on its way any more, however that ended. */
+  /** Resolves when no write is in progress, whatever its outcome. */
   settled(): Promise<void>;
 }
 
-/** A small content, until it is stored with others. */
+/** A small content, held until it is stored together with others. */
 interface HeldRecord {
   readonly contentId: string;
   readonly record: Uint8Array;
   readonly bytes: Uint8Array;
 }
 
-/** Contents of the same name are taken for the same, as in the store. */
+/** Contents with the same name are treated as identical, as in the store. */
 function contentName({ digest, encoding, encodedLength }: ContentRecord): string {
   return `${digest} ${encoding} ${encodedLength}`;
 }
 
-/** Takes the bytes of a small content. */
+/** Collects the bytes of a small content. */
 class HeldContent implements ContentSink {
   #bytes: Uint8Array = EMPTY_BYTES;
 
@@ -341,14 +363,17 @@ class HeldContent implements ContentSink {
   async settled(): Promise<void> {}
 }
 
-/** Cuts what comes into chunks, and stores them a few at a time. */
+/** Splits the bytes into chunks, and stores a few at a time. */
 class Upload implements ContentSink {
   readonly contentId: string;
   readonly #runtime: Runtime;
   readonly #kv: KeyValueStore;
   readonly #database: Database;
   readonly #signal: AbortSignal | undefined;
-  /** Two buffers take turns: one is filled while the other is stored. They grow to what one transaction takes. */
+  /**
+   * Double buffering: one buffer is filled while the other is stored. They grow to the size of one
+   * transaction.
+   */
   #filling: Uint8Array = EMPTY_BYTES;
   #filledBytes = 0;
   #spare: Uint8Array = EMPTY_BYTES;
@@ -369,10 +394,11 @@ class Upload implements ContentSink {
     this.#signal = signal;
   }
 
-  /** What was pushed before is stored, or on its way. */
+  /** Everything pushed before is stored or being stored. */
   async push(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
-      // The last chunks go with the content's record, so a full transaction waits for one byte more.
+      // The last chunks are stored with the content's record, so a full buffer is kept until one
+      // more byte is pushed.
       if (this.#filledBytes === UPLOAD_BYTES) await this.#storeFilled();
       const part = bytes.subarray(from, from + UPLOAD_BYTES - this.#filledBytes);
       this.#fill(part);
@@ -384,7 +410,7 @@ class Upload implements ContentSink {
     await this.#storing;
     const filled = this.#filling;
     this.#storing = this.#store(filled, undefined);
-    // Its failure is found by the next who waits for it.
+    // The next caller that awaits it gets the error.
     this.#storing.catch(() => {});
     this.#filling = this.#spare;
     this.#filledBytes = 0;
@@ -394,7 +420,7 @@ class Upload implements ContentSink {
   #fill(bytes: Uint8Array): void {
     const needed = this.#filledBytes + bytes.length;
     if (needed > this.#filling.length) {
-      // What fits at once, as an inline attachment does, is not given room to grow.
+      // A content that fits at once, such as an inline attachment, needs no room to grow.
       const isFirst = this.#filledBytes === 0;
       const grown = new Uint8Array(isFirst ? needed : Math.min(needed * 2, UPLOAD_BYTES));
       grown.set(this.#filling.subarray(0, this.#filledBytes));
@@ -408,7 +434,7 @@ class Upload implements ContentSink {
     await this.#storing.catch(() => {});
   }
 
-  /** Stores what is left, and the record that makes the content whole. */
+  /** Stores the remaining bytes, and the record that completes the content. */
   async finish(record: Uint8Array): Promise<void> {
     await this.#storing;
     await this.#store(this.#filling.subarray(0, this.#filledBytes), record);
@@ -436,17 +462,17 @@ class Upload implements ContentSink {
     this.#chunkCount += Math.ceil(bytes.length / CHUNK_BYTES);
   }
 
-  /** An upload that stood still for longer than reclaim waits has lost its first chunks. */
+  /** An upload that paused for longer than the reclaim age has lost its first chunks. */
   async #assertMarked(tx: Transaction, oldMarkerMs: number, newMarkerMs: number): Promise<void> {
     const { keys } = this.#database;
     if ((await tx.get(keys.unreferenced(oldMarkerMs, this.contentId))) !== undefined) return;
-    // The commit was unknown, and had been carried out.
+    // The commit's outcome was unknown, and it had succeeded.
     if ((await tx.get(keys.unreferenced(newMarkerMs, this.contentId))) !== undefined) return;
     throw contentGone(this.contentId);
   }
 }
 
-/** Digest and length of what passes. */
+/** Computes digest and length of the bytes that pass through. */
 class Meter {
   length = 0;
   readonly #md5: DigestStream;
@@ -464,7 +490,7 @@ class Meter {
     }
   }
 
-  /** Of all that passed, when it has. */
+  /** Digest of all bytes, once they have passed. */
   get digest(): string {
     this.#digest ??= digestText(this.#md5.digest());
     return this.#digest;
@@ -498,7 +524,7 @@ function setChunks(
   { keys }: Database,
   content: {
     readonly contentId: string;
-    /** The number of the first chunk. */
+    /** Number of the first chunk. */
     readonly firstChunk: number;
     readonly bytes: Uint8Array;
   },
@@ -551,7 +577,7 @@ async function reclaimPage(
   return { contentCount: unreferenced.size, isLast: page.stoppedBy === "exhausted" };
 }
 
-/** The bytes from `start` to before `end` of what comes. */
+/** The bytes from `start` (inclusive) to `end` (exclusive). */
 async function* slice(
   chunks: AsyncIterable<Uint8Array>,
   start: number,
@@ -566,7 +592,7 @@ async function* slice(
   }
 }
 
-/** Those of a small content, or all of another one as they come. */
+/** The bytes of a small content, or the stream of a larger one. */
 async function smallBytes(
   content: IncomingContent,
 ): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
@@ -585,7 +611,7 @@ async function smallBytes(
   }
 }
 
-/** What has come, and what follows. */
+/** The pieces received, followed by the rest of the stream. */
 async function* goingOn(
   first: readonly Uint8Array[],
   iterator: AsyncIterator<Uint8Array>,

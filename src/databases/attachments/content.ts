@@ -1,4 +1,4 @@
-/** A stored content as a whole: finds the content that equals staged bytes, and clears contents. */
+/** Stored contents: finds one with the same bytes as a staged content, and clears contents. */
 import { assert, OperationalError } from "../../base/index.ts";
 import { type ReadTransaction, removeInBackground, type Transaction } from "../../kv/index.ts";
 import type { StagedContent } from "../document.ts";
@@ -7,8 +7,9 @@ import { decodeContentId, decodeContentRecord } from "../records/content-record.
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * The contents that stand for the staged ones, in their order: each itself, or an earlier one with the same bytes. Reading its record makes
- * the transaction conflict with a reclaim of it. Throws STORE_ATTACHMENT_CONTENT_GONE when one was reclaimed already.
+ * Returns a content for each staged one, in order: itself, or an earlier one with the same bytes.
+ * Reading its record makes the transaction conflict with its reclaim. Throws
+ * STORE_ATTACHMENT_CONTENT_GONE if one has already been reclaimed.
  */
 export async function sharedContents(
   tx: ReadTransaction,
@@ -37,16 +38,22 @@ export async function sharedContents(
   });
 }
 
-/** Contents up to this size are cleared in the transaction; larger ones are removed in the background. */
+/**
+ * Contents up to this size are cleared in the transaction; larger ones are removed in the
+ * background.
+ */
 const CLEARED_BYTES_MAX = 262_144;
 
-/** The database that a content is in, by the keys and by its name for operators. */
+/** The database of a content: its keys, and its name for operators. */
 export interface ContentDatabase {
   readonly keys: DatabaseKeys;
   readonly name: string;
 }
 
-/** Clears the bytes of a content, or queues their removal. `encodedLength`: undefined if the upload was never finished. */
+/**
+ * Clears the bytes of a content, or queues their removal. `encodedLength` is undefined if the
+ * upload was never completed.
+ */
 export function clearChunks(
   tx: Transaction,
   { keys, name: subject }: ContentDatabase,
@@ -58,7 +65,7 @@ export function clearChunks(
   else removeInBackground(tx, chunks, { kind: "attachment", subject, nowMs });
 }
 
-/** Clears a content that nothing refers to. */
+/** Clears an unreferenced content. */
 export async function clearContent(
   tx: Transaction,
   database: ContentDatabase,
@@ -69,7 +76,7 @@ export async function clearContent(
   const value = await tx.get(keys.content(contentId));
   const record = value && decodeContentRecord(value);
   clearChunks(tx, database, { ...record, contentId }, nowMs);
-  // An upload that was never finished has no record.
+  // An upload that was never completed has no record.
   if (record === undefined) return;
   tx.clear(keys.content(contentId));
   const { digest, encoding, encodedLength } = record;

@@ -1,6 +1,6 @@
 /**
- * Measures the decoded length of gzipped bytes that pass through, by decoding them at the same time, with little
- * memory.
+ * Measures the decoded length of gzipped bytes that pass through, by decoding them concurrently, in
+ * little memory.
  */
 import { BoundedQueue, type Compression, OperationalError } from "../../base/index.ts";
 
@@ -26,7 +26,10 @@ export class GzipMeter {
     }
   }
 
-  /** When all has passed. Throws STORE_ATTACHMENT_ENCODING_INVALID when it was not gzip. */
+  /**
+   * Resolves when all bytes have passed. Throws STORE_ATTACHMENT_ENCODING_INVALID if they are not
+   * gzip.
+   */
   async decodedLength(): Promise<number> {
     const result = await this.#count;
     if ("length" in result) return result.length;
@@ -48,7 +51,7 @@ export class GzipMeter {
     } catch (error) {
       return { error };
     } finally {
-      // What still comes, behind the end of the gzip stream or behind an error, is not decoded.
+      // Bytes after the end of the gzip stream, or after an error, are not decoded.
       this.#counted = true;
       this.#queue.close();
     }

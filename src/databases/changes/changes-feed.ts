@@ -1,4 +1,7 @@
-/** The update sequence, page by page. Its records hold everything that a change reports, so no other record is read. */
+/**
+ * The update sequence, page by page. Its records contain everything that a change reports, so no
+ * other records are read.
+ */
 import { assert, type Page } from "../../base/index.ts";
 import {
   firstGreaterThan,
@@ -15,24 +18,30 @@ import type { RevisionTree } from "../revisions/revision-tree.ts";
 import { formatSequence, parseSequence } from "./sequence.ts";
 
 export interface ChangesOptions {
-  /** Changes behind this sequence; from the start when absent or "0". */
+  /** Changes after this sequence. Default, or "0": from the start. */
   readonly since?: string;
-  /** Changes up to this sequence and with it; all there are when absent. */
+  /** Changes up to this sequence, inclusive. Default: all. */
   readonly until?: string;
-  /** Changes before this sequence: how a descending feed goes on. */
+  /** Changes before this sequence, for continuing a descending feed. */
   readonly before?: string;
   readonly limit?: number;
   readonly descending?: boolean;
-  /** Of the stored rows. */
+  /** Limit for the size of the stored rows. */
   readonly byteLimit?: number;
 }
 
-/** So many documents are better looked up than found among all changes. As in CouchDB. */
+/**
+ * Maximum number of documents that are looked up rather than found among all changes, as in
+ * CouchDB.
+ */
 export const LOOKED_UP_MAX = 100;
 
-/** What `ChangesFeed.pageOf` found. */
+/** Result of `ChangesFeed.pageOf`. */
 export interface ChangesOfDocuments extends Page<Change> {
-  /** Up to where all changes of these documents are told: often a change of another one. Undefined when there is no change at all. */
+  /**
+   * Sequence up to which all changes of these documents have been reported; often that of another
+   * document's change. Undefined if there are no changes at all.
+   */
   readonly lastSequence: string | undefined;
 }
 
@@ -77,8 +86,8 @@ export class ChangesFeed {
   }
 
   /**
-   * As `page`, of the documents with these ids only. Each is looked up, so a few ids cost the same however many changes there are;
-   * a further page costs that again.
+   * Like `page`, for the documents with these ids. Each is looked up, so the cost for a few ids
+   * does not depend on the number of changes; each further page repeats it.
    */
   async pageOf(
     tx: ReadTransaction,
@@ -115,7 +124,7 @@ export class ChangesFeed {
     return { entries, stoppedBy: "exhausted", lastSequence: end.entries[0]?.sequence };
   }
 
-  /** Of the last change; undefined when there is none. */
+  /** The versionstamp of the last change, if any. */
   async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const page = await tx.snapshot.getRangePage(this.#keys.changes(), { limit: 1, reverse: true });
     const [last] = page.entries;
@@ -150,7 +159,7 @@ function changedLeaves({ leaves }: RevisionTree): ChangedLeaf[] {
   });
 }
 
-/** Undefined comes before everything. */
+/** Undefined sorts before everything. */
 function isBefore(left: Versionstamp | undefined, right: Versionstamp | undefined): boolean {
   if (right === undefined) return false;
   return left === undefined || left.compare(right) < 0;

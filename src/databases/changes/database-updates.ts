@@ -1,9 +1,11 @@
 /**
- * The updates of all databases of a store, in order: created, updated, deleted; of each database only the latest of
- * each kind. A writer appends a row and clears the one that it makes obsolete, so writers do not conflict. Writers at
- * the same time may leave a row each; later ones clear them.
+ * The updates of all databases of a store, in order: created, updated, deleted, with only the
+ * latest of each kind per database. A writer appends a row and clears the one that it supersedes,
+ * so writers do not conflict. Concurrent writers leave superseded rows behind, which later writers
+ * clear.
  *
- * A process remembers the obsolete rows that it wrote itself. It learns of the others by a snapshot at intervals.
+ * A process remembers the superseded rows that it wrote itself, and learns of others by occasional
+ * snapshot reads.
  */
 import { assert, EMPTY_BYTES, type Page, type Random } from "../../base/index.ts";
 import {
@@ -28,39 +30,43 @@ export interface DatabaseUpdate {
 }
 
 export interface UpdatesOptions {
-  /** Updates behind this sequence; from the start when absent or "0". */
+  /** Updates after this sequence. Default, or "0": from the start. */
   readonly since?: string;
   readonly limit?: number;
   readonly descending?: boolean;
 }
 
 const FORMAT = 1;
-/** More rows than that are never left by writers that met. */
+/** Maximum number of rows that concurrent writers can leave behind. */
 const OBSOLETE_COUNT_MAX = 100;
 /**
- * So many rows of others a writer clears. Writers that meet see the same rows; if each cleared all, most of that would be done
- * many times. Two, chosen at random, are enough: a writer alone clears more than it adds, and of n that meet nearly n are cleared.
+ * Maximum number of other processes' rows that a writer clears. Concurrent writers see the same
+ * rows; if each cleared all, most of the work would be duplicated. Two random ones suffice: a
+ * single writer clears more than it adds, and n concurrent ones clear nearly n.
  */
 const CLEARED_COUNT_MAX = 2;
-/** One in so many notes looks for rows of other processes, since each of them may leave one. */
+/** One of this many notes checks for rows of other processes, since each may leave one. */
 const NOTES_PER_LOOK = 32;
-/** Of so many databases and kinds it is known which rows this process wrote; then the one that came first is forgotten. */
+/**
+ * Maximum number of databases and kinds for which this process remembers its rows; the oldest is
+ * forgotten first.
+ */
 const KNOWN_COUNT_MAX = 1_000;
 
 interface WrittenRows {
-  /** By the digits of their versionstamps. */
+  /** By versionstamp in hex. */
   readonly rows: Map<string, Versionstamp>;
-  /** How many have noted the same since the last commit that did. */
+  /** Number of notes of the same update since the last committed one. */
   begunCount: number;
 }
 
-/** What each transaction has noted already. */
+/** Updates already noted by each transaction. */
 const noted = new WeakMap<Transaction, Set<string>>();
 
 export class DatabaseUpdates {
   readonly #keys: RegistryKeys;
   readonly #random: Random;
-  /** Rows that this process wrote, by what they tell. */
+  /** Rows written by this process, by update. */
   readonly #written = new Map<string, WrittenRows>();
 
   constructor(keys: RegistryKeys, random: Random) {
@@ -68,7 +74,7 @@ export class DatabaseUpdates {
     this.#random = random;
   }
 
-  /** Once in a transaction, however often it is called. */
+  /** Takes effect once per transaction. */
   async note(tx: Transaction, name: string, kind: UpdateKind): Promise<void> {
     const notes = noted.get(tx) ?? new Set();
     noted.set(tx, notes);
@@ -91,24 +97,25 @@ export class DatabaseUpdates {
     });
   }
 
-  /** Rows of this process; undefined when a read has to find other rows. */
+  /** Superseded rows of this process; undefined if others must be looked for. */
   #ownObsolete(note: string): readonly Versionstamp[] | undefined {
     const written = this.#written.get(note);
     if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
-    // Each takes as many as it adds, and the first behind a commit one more, so that they become fewer.
+    // Each note clears as many rows as it adds, and the first after a commit one more, so that
+    // their number decreases.
     const count = written.begunCount++ === 0 ? 2 : 1;
     const taken: Versionstamp[] = [];
     for (const [text, versionstamp] of written.rows) {
       if (taken.length === count || taken.includes(versionstamp)) break;
       taken.push(versionstamp);
-      // Moved to the end, so that writers at the same time take other rows. The commit removes them.
+      // Moved to the end, so that concurrent writers take other rows. The commit removes them.
       written.rows.delete(text);
       written.rows.set(text, versionstamp);
     }
     return taken;
   }
 
-  /** Some of the rows that were there when the transaction began. */
+  /** Some of the rows that existed when the transaction began. */
   async #foundObsolete(
     tx: Transaction,
     name: string,
@@ -157,7 +164,7 @@ export class DatabaseUpdates {
     };
   }
 
-  /** Of the last update; the first sequence when there was none. */
+  /** The sequence of the last update, or the first sequence if there was none. */
   async lastSequence(tx: ReadTransaction): Promise<string> {
     const { entries } = await this.page(tx, { limit: 1, descending: true });
     return entries[0]?.sequence ?? FIRST_SEQUENCE;

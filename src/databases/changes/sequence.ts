@@ -1,7 +1,7 @@
 /**
- * Update sequences as the layers above see them: the commit's version in decimal, a dash, the versionstamp in hex. Only
- * the second part counts. The number is for people, and for clients that look at the part before the dash, as with
- * CouchDB's. "0" is before everything.
+ * Update sequences as higher layers see them: the commit's version in decimal, a dash, and the
+ * versionstamp in hex. Only the second part counts. The number is for people, and for clients that
+ * parse the part before the dash, as with CouchDB. "0" precedes everything.
  */
 import { hexDecode, hexEncode, OperationalError } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "../../kv/index.ts";
@@ -14,7 +14,10 @@ export function formatSequence(versionstamp: Versionstamp): string {
   return `${commitVersion(versionstamp)}-${hexEncode(versionstamp.bytes)}`;
 }
 
-/** Undefined for "0". Throws STORE_SEQUENCE_INVALID for what is no sequence of ours. */
+/**
+ * Returns `undefined` for "0". Throws STORE_SEQUENCE_INVALID for anything that is not one of our
+ * sequences.
+ */
 export function parseSequence(sequence: string): Versionstamp | undefined {
   if (sequence === FIRST_SEQUENCE) return undefined;
   const match = SEQUENCE.exec(sequence);

@@ -1,6 +1,7 @@
 /**
- * The counts of the update sequence against counting: rounds of transactions side by side, each of which moves some old
- * changes to the end and adds some. Boundaries are drawn every few changes, so that sweeps have much to do.
+ * Compares the counts of the update sequence with counting: rounds of concurrent transactions, each
+ * of which moves some old changes to the end and adds some. Boundaries are drawn every few changes,
+ * so that sweeps have much to do.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -19,7 +20,7 @@ const RECORD = { uuid: "00".repeat(16), instanceStartTime: 1, revisionLimit: 1_0
 const round = fc.array(
   fc.array(
     fc.record({ moved: fc.array(fc.nat(), { maxLength: 4 }), added: fc.nat(4) }),
-    // Batches of one transaction.
+    // Batches per transaction.
     { minLength: 1, maxLength: 2 },
   ),
   { minLength: 1, maxLength: 4 },
@@ -43,7 +44,7 @@ describe("the counts of the update sequence", () => {
           const taken = new Set<number>();
           await Promise.all(
             transactions.map((batches) => {
-              // No two transactions move the same change: that is for the document's record to prevent.
+              // No two transactions move the same change; the document's record prevents that.
               const work = batches.map(({ moved, added }) => {
                 const places = moved.map((at) => at % Math.max(1, stored.length));
                 const own = [...new Set(places)].filter((at) => at in stored && !taken.has(at));
@@ -88,7 +89,7 @@ describe("the counts of the update sequence", () => {
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
     const counts = new ChangeCounts(keys, seededRandom(7), SPACING);
-    // One of ten changes stays where it is; the others move all the time.
+    // One of ten changes stays in place; the others keep moving.
     const places: Versionstamp[] = [];
     for (let round = 0; round < 2_000; round++) {
       const leaving = round < 60 ? undefined : places[(round * 7) % 54];
@@ -116,7 +117,7 @@ describe("the counts of the update sequence", () => {
     const [shares, boundaries] = await kv.read((tx) =>
       Promise.all([tx.getRangePage(keys.shares()), tx.getRangePage(keys.boundaries())]),
     );
-    // 2,000 transactions drew about 500 boundaries; 60 changes are left.
+    // 2,000 transactions drew about 500 boundaries; 60 changes remain.
     expect(shares.entries.length).toBeLessThan(150);
     expect(boundaries.entries.length).toBeLessThan(60);
     await kv.close();

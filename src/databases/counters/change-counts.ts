@@ -1,23 +1,26 @@
 /**
- * Counts how many documents changed after a sequence, without reading them all, and without conflicts between writers.
+ * Counts the documents that changed after a sequence, without reading them all, and without
+ * conflicts between writers.
  *
- * The update sequence grows at its end, but documents leave their old places in its middle. So *boundaries* cut it into
- * parts, and *shares* count: each share is a counter at a versionstamp. For every boundary, at any time:
+ * The update sequence grows at its end, but documents leave their old positions in its middle.
+ * *Boundaries* therefore divide it into parts, and *shares* count: each share is a counter at a
+ * versionstamp. The invariant, for every boundary, at any time:
  *
  *   the sum of the shares from the boundary on  =  the number of changes after it.
  *
- * A count scans from its sequence to the next boundary, and adds up the shares from there. Every step keeps the rule:
+ * A count scans from its sequence to the next boundary and adds up the shares from there. Every step
+ * preserves the invariant:
  *
  * - A transaction sets one share at its own versionstamp, before its changes, to their number.
- * - A writer that moves an old change subtracts one from the share at the last boundary before it, or, if it cannot
- *   look, from a share at the change's own place. Any place is right that no boundary separates from the change. The
- *   writer may have looked at an old state of the store, because new boundaries only arise after all changes that it
- *   can move.
- * - One transaction in many makes its versionstamp a boundary.
- * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless
- *   boundaries.
+ * - A writer that moves an old change subtracts one from the share at the last boundary before it,
+ *   or, if it cannot read boundaries, from a share at the change's own position. Any position is
+ *   correct that no boundary separates from the change. The writer may have read an old state of the
+ *   store, because new boundaries only arise after all changes that it can move.
+ * - One transaction in many turns its versionstamp into a boundary.
+ * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and
+ *   clears redundant boundaries.
  *
- * Only sweeps read what others write, and they mostly read what only other sweeps write.
+ * Only sweeps read what others write, and that is mostly written only by other sweeps.
  */
 import type { Random } from "../../base/index.ts";
 import {
@@ -34,11 +37,14 @@ import type { Share, TransactionState } from "../transaction-state.ts";
 import { latestBoundaries, sweepShares } from "./change-sweep.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
 
-/** Changes between two boundaries, on the average: shorter scans against more shares to add up. */
+/**
+ * Average number of changes between two boundaries. Trades shorter scans against more shares to add
+ * up.
+ */
 const SPACING = 500;
-/** Sweepers that meet disturb each other, and writers of large batches all draw boundaries. */
+/** Concurrent sweepers conflict, and all writers of large batches draw boundaries. */
 const BOUNDARIES_PER_SWEEP = 4;
-/** The latest boundaries, read at once: most changes that move are young. */
+/** The latest boundaries, read together: most changes that move are recent. */
 const RECENT_MAX = 16;
 const COUNT_PAGE_ROWS = 2_000;
 
@@ -53,7 +59,10 @@ export class ChangeCounts {
     this.#spacing = spacing;
   }
 
-  /** Before the reads of a batch. Draws the user version of the share, which comes before those of the changes. */
+  /**
+   * Called before the reads of a batch. Draws the user version of the share, which precedes those
+   * of the changes.
+   */
   async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
     const isBoundary = this.#random.integer(this.#spacing) < editCount;
     state.share ??= {
@@ -65,11 +74,14 @@ export class ChangeCounts {
       swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
-    // Also for batches side by side: once one of them is written, a sweep cannot read.
+    // Also for concurrent batches: once one of them has written, a sweep cannot read.
     await state.share.swept;
   }
 
-  /** Finds the shares from which stored changes are to be taken when they move; undefined for none. */
+  /**
+   * Finds the shares from which stored changes will be subtracted when they move; undefined for
+   * none.
+   */
   async prepareLeave(
     tx: Transaction,
     state: TransactionState,
@@ -80,13 +92,14 @@ export class ChangeCounts {
     const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
       versionstamp === undefined ? [] : [{ index, versionstamp }],
     );
-    // From the latest down: those between the same two boundaries follow each other, and share one read.
+    // From the latest down, so that changes between the same two boundaries are adjacent and share
+    // one read.
     leaving.sort((left, right) => right.versionstamp.compare(left.versionstamp));
     let found: Versionstamp | undefined;
     for (const { index, versionstamp } of leaving) {
       if (found === undefined || found.compare(versionstamp) > 0) {
         const boundary = await this.#boundaryBefore(tx, state, versionstamp);
-        // No boundary is before it, so neither it nor older ones are counted.
+        // No boundary precedes it, so neither this change nor older ones are counted.
         if (boundary === undefined) break;
         found = boundary;
       }
@@ -95,7 +108,7 @@ export class ChangeCounts {
     return places;
   }
 
-  /** A change leaves the place that `prepareLeave` found, and another enters at the end. */
+  /** A change leaves the position found by `prepareLeave`, and another is added at the end. */
   leave(place: Key | undefined, deltas: CounterDeltas): void {
     if (place !== undefined) deltas.addAt(place, -1);
   }
@@ -104,7 +117,10 @@ export class ChangeCounts {
     if (state.share !== undefined) state.share.changeCount++;
   }
 
-  /** After the changes of a batch. The same key again with another count: the last one is what the commit writes. */
+  /**
+   * Called after the changes of a batch. The same key may be written again with another count; the
+   * last one is committed.
+   */
   finish(tx: Transaction, state: TransactionState): void {
     const { share } = state;
     if (share === undefined || share.changeCount === 0) return;
@@ -114,7 +130,7 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** How many changes follow the versionstamp; all without one. */
+  /** Number of changes after the versionstamp; all changes without one. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;
@@ -137,7 +153,9 @@ export class ChangeCounts {
     return near + far;
   }
 
-  /** The last boundary before a change, or the change's own place where it cannot be looked for. */
+  /**
+   * The last boundary before a change, or the change's own position if boundaries cannot be read.
+   */
   async #boundaryBefore(
     tx: Transaction,
     state: TransactionState,

@@ -1,9 +1,10 @@
 /**
- * Keeps the shares and boundaries that count the update sequence few (`change-counts.ts` defines their rule).
+ * Limits the number of shares and boundaries that count the update sequence (`change-counts.ts`
+ * defines their invariant).
  *
- * A share that belongs to no boundary is joined with the share of the boundary before it: it is read and cleared, and
- * its count added there. A boundary between two small stretches is cleared. Its share, to which others may add at the
- * moment, stays, and a later sweep joins it.
+ * A share that belongs to no boundary is joined with the share of the boundary before it: it is read
+ * and cleared, and its count is added there. A boundary between two short stretches is cleared. Its
+ * share, to which others may be adding concurrently, remains until a later sweep joins it.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {
@@ -22,12 +23,15 @@ import {
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * Young shares, mostly one of each transaction since, are joined from this boundary back on. Far more than lie between two
- * sweeps as a rule, which also finds what was committed while the last sweeper looked.
+ * Recent shares, mostly one per transaction, are joined starting from this boundary. Far more than
+ * usually lie between two sweeps, so that commits during the last sweep are included.
  */
 const YOUNG_BOUNDARIES = 8;
 const YOUNG_SHARES_MAX = 5_000;
-/** What a sweep looks at of the old: more boundaries than were drawn since the last, so that sweeping keeps up. */
+/**
+ * Number of old boundaries checked per sweep: more than were drawn since the last one, so that
+ * sweeping keeps up.
+ */
 const OLD_BOUNDARIES_MAX = 32;
 const OLD_SHARES_MAX = 128;
 
@@ -41,7 +45,10 @@ export async function latestBoundaries(
   return page.entries.map(({ key }) => keys.boundaryVersionstamp(key));
 }
 
-/** One step, before the transaction writes. `spacing`: how many changes two boundaries are meant to have between them. */
+/**
+ * One step, before the transaction writes. `spacing` is the intended number of changes between two
+ * boundaries.
+ */
 export async function sweepShares(
   tx: Transaction,
   keys: DatabaseKeys,
@@ -56,7 +63,10 @@ export async function sweepShares(
   await sweepOld(tx, keys, { end: young, spacing });
 }
 
-/** A page of the boundaries before `end`, from where the last sweep stopped, and then from the start again. */
+/**
+ * A page of the boundaries before `end`, continuing where the last sweep stopped, and then from the
+ * start.
+ */
 async function sweepOld(
   tx: Transaction,
   keys: DatabaseKeys,
@@ -87,13 +97,13 @@ async function sweepOld(
 interface Stretch {
   readonly boundary: Versionstamp;
   readonly key: Key;
-  /** Of all shares of the stretch that were seen. */
+  /** Total of all shares in the stretch. */
   count: number;
-  /** Of those that are joined with the boundary's. */
+  /** Total of those that are joined with the boundary's share. */
   joined: number;
 }
 
-/** Joins shares, in their order; returns the last boundary that stays. */
+/** Joins shares in order. Returns the last boundary that remains. */
 function joinShares(
   tx: Transaction,
   keys: DatabaseKeys,
@@ -119,7 +129,7 @@ function joinShares(
     const count = decodeCounter(value);
     const boundary = byShare.get(hexEncode(key));
     if (boundary === undefined) {
-      // Before the first of the boundaries: another page's.
+      // Before the first of the boundaries, and so part of another page.
       if (stretch === undefined) continue;
       tx.addReadConflictKey(key);
       tx.clear(key);

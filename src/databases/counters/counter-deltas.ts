@@ -1,4 +1,4 @@
-/** Collects what a batch adds to counters, so that each counter is written once. */
+/** Collects the additions of a batch to counters, so that each counter is written once. */
 import { hexEncode } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { Counter, DatabaseKeys } from "../records/database-keys.ts";
@@ -16,7 +16,7 @@ export class CounterDeltas {
     if (delta !== 0) this.#named.set(counter, (this.#named.get(counter) ?? 0) + delta);
   }
 
-  /** To a counter that has no name. */
+  /** Adds to a counter by its key. */
   addAt(key: Key, delta: number): void {
     const text = hexEncode(key);
     const known = this.#keyed.get(text);
@@ -24,7 +24,7 @@ export class CounterDeltas {
     else known.delta += delta;
   }
 
-  /** Once. */
+  /** May be called once. */
   apply(tx: Transaction): void {
     for (const [counter, delta] of this.#named) {
       if (delta !== 0) tx.add(this.#keys.counter(counter), BigInt(delta));

@@ -14,13 +14,13 @@ import { formatRevision } from "../revisions/revision.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 export interface AllDocumentsOptions {
-  /** Where to begin, inclusive: the largest id when descending. */
+  /** Start, inclusive: the largest id if descending. */
   readonly startId?: string;
-  /** Where to end. */
+  /** End of the range. */
   readonly endId?: string;
-  /** Whether `endId` itself belongs to the range; true by default. */
+  /** Whether `endId` itself is included. Default: true. */
   readonly inclusiveEnd?: boolean;
-  /** No limit when absent: the caller knows that the database is small. */
+  /** Default: no limit, for databases known to be small. */
   readonly limit?: number;
   readonly skip?: number;
   readonly descending?: boolean;

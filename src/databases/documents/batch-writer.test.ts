@@ -6,7 +6,8 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
 test("edits that a document refuses are judged without reading it for each of them", async () => {
-  // A batch begins a new share by chance, and then reads to sweep old ones. The highest draw does not.
+  // A batch begins a new share with a certain probability, and then reads to sweep old ones. The
+  // highest random number does not.
   const random: Random = {
     ...seededRandom(1),
     integer: (limit) => limit - 1,

@@ -1,6 +1,6 @@
 /**
- * Writes a batch of edits in one transaction. The result is the same as one after the other, but their reads run side
- * by side.
+ * Writes a batch of edits in one transaction. The result is the same as one by one, but their reads
+ * are concurrent.
  */
 import { mapAtOnce, type Runtime } from "../../base/index.ts";
 import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
@@ -22,8 +22,9 @@ import {
 import type { LocalDocuments } from "./local-documents.ts";
 
 /**
- * Most keys of replaced leaves that the edits of a batch clear, in a transaction that other writers wait for. A body of 8 MiB has
- * more than eighty, and a batch of small documents with an attachment each fewer.
+ * Maximum number of keys of replaced leaves that a batch clears in a transaction that other writers
+ * wait for. A body of 8 MiB has more than eighty; a batch of small documents with an attachment
+ * each has fewer.
  */
 const DROPPED_KEYS_MAX = 2_000;
 
@@ -37,7 +38,7 @@ export interface BatchWriterParts {
   readonly hooks: readonly DatabaseHook[];
 }
 
-/** Where a batch is written, and by whom. */
+/** The transaction, database and writer of a batch. */
 export interface Batch {
   readonly tx: Transaction;
   readonly state: TransactionState;
@@ -45,12 +46,12 @@ export interface Batch {
   readonly context: WriteContext;
 }
 
-/** What carrying an edit out needs, or what became of it without that. */
+/** Everything needed to carry out an edit, or its outcome if that is already known. */
 type Preparation = Prepared | WriteOutcome;
 
 /**
- * Documents as they were loaded for an edit that wrote nothing, by id: for the next edit of the same document. A document that is
- * full is large, and refuses thousands of edits of one batch.
+ * Documents loaded for an edit that wrote nothing, by id, for the next edit of the same document. A
+ * document at its limits is large and refuses thousands of edits of one batch.
  */
 type UnchangedDocuments = Map<string, LoadedDocument>;
 
@@ -74,8 +75,9 @@ export class BatchWriter {
   }
 
   /**
-   * An outcome for each edit, at its place. Throws KV_TOO_LARGE when the edits together replace too much: the caller gives the
-   * transaction up and writes fewer. A single edit is never too much.
+   * Returns an outcome for each edit, in order. Throws KV_TOO_LARGE if the edits together replace
+   * too much: the caller abandons the transaction and writes fewer. A single edit is never too
+   * much.
    */
   async write(batch: Batch, edits: readonly DocumentEdit[]): Promise<WriteOutcome[]> {
     await this.#counts.begin(batch.tx, batch.state, edits.length);
@@ -93,7 +95,7 @@ export class BatchWriter {
     return outcomes;
   }
 
-  /** Groups of edits that do not depend on each other: no document twice, and one by one when a hook writes after each. */
+  /** Groups of independent edits: no document twice, and one by one if a hook writes after each. */
   #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
     const indexed = edits.map((edit, index) => ({ edit, index }));
     if (this.#hooks.some((hook) => hook.afterWrite !== undefined)) {
@@ -153,7 +155,10 @@ export class BatchWriter {
     return outcomes;
   }
 
-  /** What is to be known of each edit before it is carried out; most of it is there once the documents are loaded. */
+  /**
+   * Gathers everything needed to carry out each edit, most of which comes from the loaded
+   * documents.
+   */
   async #prepareAll(
     batch: Batch,
     edits: readonly DocumentEdit[],
@@ -179,7 +184,7 @@ export class BatchWriter {
     });
   }
 
-  /** Each hook judges what those before it made of the edit. */
+  /** Each hook judges the edit as changed by those before it. */
   async #askHooks(batch: Batch, edit: DocumentEdit, judged: Writable): Promise<Preparation> {
     const { tx, database, context } = batch;
     let accepted = edit;
@@ -207,7 +212,7 @@ async function announce(
   }
 }
 
-/** Tells the hooks of all documents that a batch wrote. */
+/** Notifies the hooks of all documents that a batch wrote. */
 export async function announceBatch(
   { tx, state, database }: Batch,
   hooks: readonly DatabaseHook[],
@@ -226,7 +231,7 @@ function writtenDocument(outcome: WriteOutcome): string[] {
   return isDocument ? [outcome.id] : [];
 }
 
-/** The place that a document leaves when it is written. */
+/** The position that a document leaves when it is written. */
 function storedPlace(entry: Preparation): Versionstamp | undefined {
   if ("kind" in entry) return undefined;
   const { place } = entry.judged.loaded;

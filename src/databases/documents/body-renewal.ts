@@ -1,6 +1,6 @@
 /**
- * Stores bodies again that are not sealed, or sealed with another key than the one that seals now. Revisions, sequences and counters
- * stay as they are.
+ * Rewrites bodies that are not sealed, or are sealed with an outdated key. Revisions, sequences and
+ * counters do not change.
  */
 import { assert } from "../../base/index.ts";
 import type { Transaction, Versionstamp } from "../../kv/index.ts";
@@ -12,12 +12,15 @@ import { encodePlacedDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
-/** Of one transaction, read and written: a document may have a thousand leaves, and a transaction of FoundationDB 10 MB and 5 s. */
+/**
+ * Maximum size per transaction, read and written: a document may have a thousand leaves, and a
+ * transaction of FoundationDB is limited to 10 MB and 5 s.
+ */
 const RENEWED_BYTES_MAX = 2_000_000;
 
 export interface RenewedBodies {
   readonly renewedCount: number;
-  /** The number of the leaf where to go on in another transaction; undefined when it was the last. */
+  /** Number of the leaf at which the next transaction continues; undefined after the last. */
   readonly nextLeaf: number | undefined;
 }
 
@@ -33,8 +36,9 @@ export class BodyRenewal {
   }
 
   /**
-   * Renews the bodies of the leaves from that number on, as many as one transaction should. Not for a document that this transaction
-   * wrote. Leaves that somebody else adds meanwhile may change the numbers: who needs all of them looks again.
+   * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Not for a
+   * document written by this transaction. Concurrently added leaves may shift the numbers; a caller
+   * that needs all of them checks again.
    */
   async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     const { tree, place, chunkCount } = await this.#reader.load(tx, id);
@@ -59,7 +63,7 @@ export class BodyRenewal {
     return { renewedCount, nextLeaf: isLast ? undefined : leafNumber };
   }
 
-  /** The number of chunks that the body has now; undefined when it stays as it was. */
+  /** The new number of chunks of the body; undefined if it did not change. */
   async #renewLeaf(tx: Transaction, id: string, leaf: LeafNode): Promise<number | undefined> {
     const sealed = this.#sealOf(id, leaf);
     if (sealed === undefined) return undefined;

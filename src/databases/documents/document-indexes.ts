@@ -1,6 +1,7 @@
 /**
- * The index entries of a document after a change of its tree: the tree's record, its place at the end of the update
- * sequence, the all-docs index, and the database's counters. A document without leaves is in none of them.
+ * Index entries of a document after a change of its tree: the tree's record, its position at the
+ * end of the update sequence, the all-docs index, and the database's counters. A document without
+ * leaves has none of them.
  */
 import { assert } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
@@ -17,18 +18,18 @@ import { encodeDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 
-/** What a change adds to, and what it takes from. */
+/** Counters affected by a change. */
 export interface Counting {
   readonly deltas: CounterDeltas;
-  /** Where the document's change was counted, when it is stored. */
+  /** Share in which the document's stored change was counted. */
   readonly left: Key | undefined;
 }
 
-/** What a tree was before it changed, which it does in place. */
+/** State of a tree before a change, which happens in place. */
 export interface TreeBefore {
   readonly leaves: ReadonlyMap<LeafNode, LeafState>;
   readonly winner: LeafNode | undefined;
-  /** Whether the winner was; undefined for a document that was not there. */
+  /** Whether the winner was deleted; undefined for a document that did not exist. */
   readonly wasDeleted: boolean | undefined;
 }
 
@@ -58,7 +59,7 @@ export class DocumentIndexes {
     this.#counts = counts;
   }
 
-  /** Synchronous, as all that carries an edit out. */
+  /** Synchronous, like everything that carries out an edit. */
   update(
     tx: Transaction,
     state: TransactionState,
@@ -77,14 +78,14 @@ export class DocumentIndexes {
     count(counting.deltas, tree, before);
   }
 
-  /** Tells those who watch that something changed, where no document takes a new place. */
+  /** Fires watches of changes if no document takes a new position. */
   announce(tx: Transaction, state: TransactionState): void {
     if (state.written.size > 0) return;
     const value = encodeNewVersionstamp(tx.nextUserVersion());
     tx.setVersionstampedValue(this.#keys.changed(), value);
   }
 
-  /** Gives the document the place at the end of the update sequence. */
+  /** Moves the document to the end of the update sequence. */
   #move(tx: Transaction, state: TransactionState, { id, loaded, counting }: Move): void {
     const { place, tree } = loaded;
     const { deltas, left } = counting;
@@ -113,7 +114,7 @@ export class DocumentIndexes {
     state.written.set(id, loaded);
   }
 
-  /** Takes a document out of the update sequence, and its tree away. */
+  /** Removes a document from the update sequence, with its tree. */
   #leave(tx: Transaction, id: string, loaded: LoadedDocument, { left, deltas }: Counting): void {
     const { place, chunkCount } = loaded;
     assert(place.kind === "stored", "A document leaves in a transaction that did not write it");
@@ -129,7 +130,7 @@ interface Move {
   readonly counting: Counting;
 }
 
-/** Adds to the database's counters what the change makes of its documents and bytes. */
+/** Updates the database's counters of documents and bytes. */
 function count(deltas: CounterDeltas, tree: RevisionTree, before: TreeBefore): void {
   const isDeleted = tree.winner?.leaf.deleted;
   deltas.add("documents", alive(isDeleted) - alive(before.wasDeleted));
@@ -149,7 +150,7 @@ function changedLeaf({ generation, hash, leaf }: LeafNode): ChangedLeaf {
   return { generation, hash, deleted: leaf.deleted };
 }
 
-/** 1 for a document that is there, 0 for a deleted or unknown one. */
+/** 1 for an existing document, 0 for a deleted or unknown one. */
 function alive(deleted: boolean | undefined): number {
   return deleted === false ? 1 : 0;
 }

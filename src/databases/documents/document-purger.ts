@@ -1,10 +1,10 @@
 /**
- * Purging: removes leaves with their bodies and attachments, and reports nothing in the update sequence. Ancestors that
- * no other leaf has are removed, too. A document that keeps a leaf takes a new place in the update sequence; a document
- * without leaves is removed from every index.
+ * Purging: removes leaves with their bodies and attachments, without an entry in the update
+ * sequence. Ancestors that no other leaf has are removed, too. A document that keeps a leaf moves
+ * to a new position in the update sequence; a document without leaves is removed from every index.
  *
- * Purges are numbered, and the latest of them are remembered (`_purged_infos`), also those that found nothing, as in
- * CouchDB. The number is read and written, so two purges of one database conflict.
+ * Purges are numbered, and the latest are remembered (`_purged_infos`), including those that found
+ * nothing, as in CouchDB. The number is read and written, so purges of one database conflict.
  */
 import { append, OperationalError, Utf8Text } from "../../base/index.ts";
 import {
@@ -34,10 +34,10 @@ import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
 import { ClearBudget, type OldBodies } from "./old-bodies.ts";
 
-/** CouchDB's default of `_purged_infos_limit`. */
+/** CouchDB's default for `_purged_infos_limit`. */
 const INFOS_LIMIT_DEFAULT = 1_000;
 
-/** Revisions of one document that are to be purged, or that were. */
+/** Revisions of one document to be purged, or already purged. */
 export interface Purge {
   readonly id: string;
   readonly revisions: readonly Revision[];
@@ -53,19 +53,19 @@ export interface DocumentPurgerParts {
   readonly hooks: readonly DatabaseHook[];
 }
 
-/** Leaves that one transaction purges. */
+/** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** For each document, the revisions that were leaves; without documents of which all is in `rest`. */
+  /** For each document, the revisions that were leaves, except documents entirely in `rest`. */
   readonly purged: readonly Purge[];
   /** Leaves whose records exceed what one transaction clears, for the next one. */
   readonly rest: readonly Purge[];
 }
 
-/** A document of which leaves go. */
+/** A document some of whose leaves are purged. */
 interface Purgeable {
   readonly id: string;
   readonly loaded: LoadedDocument;
-  /** Revisions for this transaction: `leaves`, and those that are no leaves. */
+  /** Revisions for this transaction: `leaves`, and revisions that are not leaves. */
   readonly revisions: readonly Revision[];
   readonly leaves: readonly LeafNode[];
   readonly attachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
@@ -81,8 +81,9 @@ export class DocumentPurger {
   }
 
   /**
-   * Purges at least one leaf, and as many as one transaction may clear. Once in a transaction, and no document twice. The
-   * leaves of a document go in reverse order, so that none wins that is to be purged by the next page.
+   * Purges at least one leaf, and as many as one transaction may clear. May be called once per
+   * transaction, with each document once. The leaves of a document are purged in reverse order, so
+   * that none becomes the winner that the next page will purge.
    */
   async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;
@@ -118,13 +119,13 @@ export class DocumentPurger {
     };
   }
 
-  /** How many purges there ever were. */
+  /** Number of purges so far. */
   async count(tx: ReadTransaction): Promise<number> {
     const last = await this.#lastKey(tx.snapshot);
     return last === undefined ? 0 : this.#parts.keys.purgeNumber(last);
   }
 
-  /** Of the transaction of the last purge. */
+  /** Versionstamp of the last purge's transaction. */
   async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const range = this.#parts.keys.purges();
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
@@ -132,7 +133,7 @@ export class DocumentPurger {
     return last === undefined ? undefined : decodePurgeRecord(last.value).versionstamp;
   }
 
-  /** Those that are remembered, oldest first. */
+  /** The remembered purges, oldest first. */
   async infos(tx: ReadTransaction): Promise<Purge[]> {
     const purges: Purge[] = [];
     const { keys } = this.#parts;
@@ -173,7 +174,7 @@ export class DocumentPurger {
     return found;
   }
 
-  /** Takes the leaves of a document one by one, since their lists of attachments may be large. */
+  /** Reads the leaves of a document one by one, since their lists of attachments may be large. */
   async #findLeaves(
     tx: Transaction,
     { id, revisions }: Purge,
@@ -237,7 +238,8 @@ export class DocumentPurger {
       number++;
       tx.setVersionstampedValue(keys.purge(number), encodePurgeRecord(id, revisions));
     }
-    // The last one always stays: it holds the number. A lower limit takes effect over several purges.
+    // The last one is always kept, because it contains the number. A lower limit takes effect over
+    // several purges.
     const firstKept = number - limit + 1;
     if (firstKept <= 1 || first === undefined) return;
     const end = Math.min(firstKept, keys.purgeNumber(first) + CLEARED_KEYS_MAX);

@@ -1,4 +1,4 @@
-/** Reads one document's records: the tree, and the records of its leaves. */
+/** Reads a document's records: the tree, and the records of its leaves. */
 import { assert } from "../../base/index.ts";
 import {
   firstGreaterOrEqual,
@@ -23,7 +23,7 @@ import {
 } from "../revisions/revision-tree.ts";
 import { type LoadedDocument, type Place, stateOf } from "../transaction-state.ts";
 
-/** What is shown of a document; undefined when it is hidden. */
+/** Filters a document for a reader; returns `undefined` if it is hidden. */
 export type ReadRule = (document: Document) => Document | undefined;
 
 export class DocumentReader {
@@ -32,7 +32,7 @@ export class DocumentReader {
   readonly #readRule: ReadRule | undefined;
   readonly #sealOf: BodySealOf;
 
-  /** Without a rule, everything is shown. */
+  /** Without a rule, everything is visible. */
   constructor(
     keys: DatabaseKeys,
     uuid: string,
@@ -44,13 +44,13 @@ export class DocumentReader {
     this.#sealOf = sealOf;
   }
 
-  /** The document as this transaction sees it; an empty tree for one that was never there. */
+  /** The document as this transaction sees it; an empty tree for an unknown one. */
   async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
     const [loaded] = await this.loadMany(tx, [id]);
     return loaded as LoadedDocument;
   }
 
-  /** As `load` of each, in one read. */
+  /** Like `load` for each, read together. */
   async loadMany(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const written = stateOf(tx, this.#uuid)?.written;
     const loaded: LoadedDocument[] = [];
@@ -85,7 +85,7 @@ export class DocumentReader {
     return readRest(tx, first, chunkCount, (chunk) => this.#keys.document(id, chunk));
   }
 
-  /** As `loadMany`, with documents that the reader may not see as though they were not there. */
+  /** Like `loadMany`, but documents hidden from the reader look unknown. */
   async loadVisible(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const loaded = await this.loadMany(tx, ids);
     if (this.#readRule === undefined) return loaded;
@@ -99,13 +99,13 @@ export class DocumentReader {
     );
   }
 
-  /** As the reader may see it; undefined when it is hidden. */
+  /** The document as visible to the reader; undefined if hidden. */
   async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
     const [document] = await this.documents(tx, [{ id, node }]);
     return document;
   }
 
-  /** As `document` of each, in one read. */
+  /** Like `document` for each, read together. */
   async documents(
     tx: ReadTransaction,
     leaves: readonly LeafOf[],
@@ -150,7 +150,10 @@ export class DocumentReader {
     });
   }
 
-  /** A revision that another one follows, as the reader may see it; undefined when its body is gone, or it is hidden. */
+  /**
+   * A superseded revision as visible to the reader; undefined if its body is gone, or if it is
+   * hidden.
+   */
   async oldDocument(
     tx: ReadTransaction,
     id: string,
@@ -172,7 +175,7 @@ export class DocumentReader {
     return this.#readRule === undefined ? document : this.#readRule(document);
   }
 
-  /** The revisions of a document whose bodies are stored, leaves included. */
+  /** The revisions of a document whose bodies are stored, including leaves. */
   async *storedBodies(
     tx: ReadTransaction,
     id: string,
@@ -189,7 +192,7 @@ export class DocumentReader {
     }
   }
 
-  /** Whether the body of a revision is there that another one follows. */
+  /** Whether the body of a superseded revision exists. */
   async hasOldBody(tx: ReadTransaction, id: string, node: RevisionNode): Promise<boolean> {
     const key = this.#keys.body(id, node, 0);
     return keyText(await tx.getKey(firstGreaterOrEqual(key))) === keyText(key);
@@ -209,7 +212,7 @@ export class DocumentReader {
   }
 }
 
-/** A leaf, and the document that has it. */
+/** A leaf with the id of its document. */
 export interface LeafOf {
   readonly id: string;
   readonly node: LeafNode;
@@ -236,7 +239,7 @@ async function valuesOf(tx: ReadTransaction, range: KeyRange): Promise<Value[]> 
 
 const NO_PLACE: Place = { kind: "none" };
 
-/** The chunks of a value, whose first one was read to learn their number. */
+/** The chunks of a value, whose first one states their number. */
 export async function readRest(
   tx: ReadTransaction,
   first: Value,

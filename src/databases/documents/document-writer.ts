@@ -1,9 +1,10 @@
 /**
- * Writes documents: judges each edit against its document's tree, resolves its attachments, then writes.
+ * Writes documents: judges each edit against its document's tree, resolves its attachments, then
+ * writes.
  *
- * All reads come first, and those of a batch run side by side. The writes are synchronous and in the order of the
- * edits. Two writers of different documents never read and write the same key: counters are added to without a read,
- * and places in the update sequence are versionstamps.
+ * All reads come first, concurrently for the edits of a batch. The writes are synchronous and in the
+ * order of the edits. Two writers of different documents never read and write the same key: counters
+ * are added to without a read, and positions in the update sequence are versionstamps.
  */
 import { type Runtime, Turns } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
@@ -24,13 +25,19 @@ import type { LeafWriter } from "./leaf-writer.ts";
 import { newRevisionHash } from "./new-revision.ts";
 import type { OldBodies } from "./old-bodies.ts";
 
-/** Each write of a document reads and writes what is known of all of its leaves. CouchDB: has no bound. */
+/**
+ * Maximum number of leaves. Each write of a document reads and writes the state of all of them.
+ * CouchDB has no limit.
+ */
 const LEAVES_MAX = 1_000;
-/** Of one document: so many take some milliseconds. Others have their turn then. */
+/**
+ * Number of attachments of one document whose processing takes some milliseconds, after which it
+ * yields.
+ */
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
 
-/** An edit that may be written: no conflict, and not known. */
+/** An edit that may be written: neither a conflict nor known. */
 export type Judged =
   | { readonly kind: "outcome"; readonly outcome: WriteOutcome }
   | {
@@ -43,24 +50,27 @@ export type Judged =
       readonly kind: "replicated";
       readonly loaded: LoadedDocument;
       readonly path: RevisionPath;
-      /** The revision is there already; the path tells more of its ancestors. */
+      /** The revision exists, but the path adds ancestors. */
       readonly isKnown: boolean;
     };
 
 export type Writable = Exclude<Judged, { kind: "outcome" }>;
 
-/** All that carrying an edit out needs to know. */
+/** Everything needed to carry out an edit. */
 export interface Prepared {
   readonly edit: DocumentEdit;
   readonly judged: Writable;
   readonly attachments: readonly Attachment[];
-  /** What leaves that may be replaced refer to. */
+  /** Attachments of leaves that may be replaced. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
-  /** Of the loaded document, when the edit was judged. */
+  /** Write count of the loaded document when the edit was judged. */
   readonly writeCount: number;
 }
 
-/** Writes that nothing of their transaction reads, each for a turn of its own; before any other edit of the document. */
+/**
+ * Writes that nothing in the transaction reads, each executed in a turn of its own; before any
+ * other edit of the document.
+ */
 export type LateWrites = (() => void)[];
 
 export class DocumentWriter {
@@ -109,13 +119,15 @@ export class DocumentWriter {
     return { kind: "outcome", outcome: { kind: "conflict", id: edit.id } };
   }
 
-  /** Reads what carrying out needs; an outcome when it turns out that nothing is to be written. */
+  /**
+   * Reads everything needed to carry out the edit. Returns an outcome if nothing will be written.
+   */
   prepare(
     tx: Transaction,
     edit: DocumentEdit,
     judged: Writable,
   ): Prepared | Promise<Prepared | WriteOutcome> {
-    // Most edits are without attachments: nothing is to be read for them.
+    // Most edits have no attachments and need no reads.
     if (edit.attachments.length > 0 || replacedLeaves(judged).length > 0) {
       return this.#prepareAttachments(tx, edit, judged);
     }
@@ -135,14 +147,14 @@ export class DocumentWriter {
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
     }
-    // They are written in one turn.
+    // They are all written in one turn.
     if (resolution.attachments.length > MANY_ATTACHMENTS) await turns.give();
     return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
   }
 
   /**
-   * Writes; synchronous, so that nothing comes between what it read of the transaction's state and what it leaves. Adds to `late` what
-   * may wait.
+   * Writes synchronously, so that nothing intervenes between what it reads of the transaction's
+   * state and what it leaves. Appends deferrable writes to `late`.
    */
   carryOut(
     tx: Transaction,
@@ -238,14 +250,18 @@ export class DocumentWriter {
     const hash = newRevisionHash(this.#runtime.digests, { deleted, parent, body, attachments });
     const revision = { generation: (parent?.generation ?? 0) + 1, hash };
     const hashes = parent === undefined ? [hash] : [hash, parent.hash];
-    // The same edit may have come from elsewhere without its history: then only its parent is news.
+    // The same edit may have arrived from elsewhere without its history; then only its parent is
+    // new.
     const isKnown = tree.find(revision) !== undefined;
     tree.graft({ start: revision.generation, hashes }, isKnown ? undefined : leafOf(revision));
     return revision;
   }
 }
 
-/** Equal bytes that several edits of a transaction bring are one content: the store cannot tell yet. */
+/**
+ * Equal bytes in several edits of a transaction become one content, which the store cannot detect
+ * yet.
+ */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;
   const bytes = `${digest} ${encoding} ${encodedLength}`;
@@ -256,14 +272,17 @@ function sharedInTransaction(state: TransactionState, attachment: Attachment): A
     : { ...attachment, contentId: known };
 }
 
-/** Whether another write of the transaction came between: what was judged of the document no longer holds. */
+/**
+ * Whether another write of the transaction intervened, so that the judgement of the document is
+ * outdated.
+ */
 export function isStale(state: TransactionState, { edit, judged, writeCount }: Prepared): boolean {
   const written = state.written.get(edit.id);
   if (written === undefined) return false;
   return written !== judged.loaded || written.writeCount !== writeCount;
 }
 
-/** The leaves with attachments that carrying the edit out may replace. */
+/** The leaves with attachments that the edit may replace. */
 function replacedLeaves(judged: Writable): readonly LeafNode[] {
   if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
   const { parent } = judged;
@@ -272,7 +291,7 @@ function replacedLeaves(judged: Writable): readonly LeafNode[] {
 
 const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
 
-/** What an interactive edit follows; undefined for the first revision. */
+/** The leaf that an interactive edit follows; undefined for the first revision. */
 function interactiveParent(
   { tree }: LoadedDocument,
   edit: DocumentEdit & { readonly mode: "interactive" },
@@ -280,15 +299,16 @@ function interactiveParent(
   const { winner } = tree;
   if (edit.parent !== undefined) {
     const leaf = tree.findLeaf(parseRevision(edit.parent)) ?? "conflict";
-    // CouchDB: a deleted document is created again by an edit that names no revision.
+    // As in CouchDB, an edit without a revision re-creates a deleted document.
     return winner?.leaf.deleted === true ? "conflict" : leaf;
   }
   if (winner === undefined) return undefined;
-  // An edit that creates a deleted document again does not name its past; the tree goes on from it.
+  // An edit that re-creates a deleted document does not name its history; the tree continues from
+  // it.
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
 }
 
-/** Whether a path would add one leaf more than a document may have. */
+/** Whether a path would exceed the maximum number of leaves. */
 function addsLeaf({ tree: { leaves } }: LoadedDocument, { start, hashes }: RevisionPath): boolean {
   if (leaves.length < LEAVES_MAX) return false;
   return !leaves.some(({ generation, hash }) => hashes[start - generation] === hash);
@@ -298,7 +318,7 @@ function tipOf({ start, hashes }: RevisionPath): RevisionParts {
   return { generation: start, hash: hashes[0] as string };
 }
 
-/** Leaves on the edit's own path first. */
+/** Leaves on the edit's own path come first. */
 function stubSource(
   judged: Writable,
   leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>,

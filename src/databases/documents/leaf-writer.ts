@@ -1,4 +1,4 @@
-/** The records of a leaf: its body, its list of attachments, and its references to their bytes. */
+/** The records of a leaf: its body, its list of attachments, and references to their bytes. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type ContentDatabase, clearChunks } from "../attachments/content.ts";
@@ -11,12 +11,15 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 import type { LeafState } from "../revisions/revision-tree.ts";
 
-/** A body, and all else that its document writes, has to fit into one transaction of the store. */
+/**
+ * Longest body. It has to fit into one transaction of the store, together with everything else that
+ * its document writes.
+ */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
 export interface NewLeaf {
   readonly edit: DocumentEdit;
-  /** That of the edit, in UTF-8; not to be changed. */
+  /** The body of the edit in UTF-8; must not be changed. */
   readonly body: Uint8Array;
   readonly revision: RevisionParts;
   readonly attachments: readonly Attachment[];
@@ -35,7 +38,9 @@ export class LeafWriter {
     this.#sealOf = sealOf;
   }
 
-  /** All but what `refer` writes. Throws STORE_DOCUMENT_TOO_LARGE. */
+  /**
+   * Writes everything except the references written by `refer`. Throws STORE_DOCUMENT_TOO_LARGE.
+   */
   write(tx: Transaction, { edit, body, revision, attachments }: NewLeaf): LeafState {
     if (body.length > BODY_BYTES_MAX) {
       throw new OperationalError("STORE_DOCUMENT_TOO_LARGE", "The document is too large", {
@@ -66,7 +71,10 @@ export class LeafWriter {
     };
   }
 
-  /** Clears what a leaf had that is one no more. `kept` is what the revision that follows it refers to. */
+  /**
+   * Clears the records of a former leaf. `kept` are the attachments of the revision that follows
+   * it.
+   */
   drop(
     tx: Transaction,
     id: string,
@@ -88,7 +96,10 @@ export class LeafWriter {
     }
   }
 
-  /** Refers to the contents of these attachments of the leaf, and makes staged ones those that all uploads of the same bytes share. */
+  /**
+   * Refers to the contents of the leaf's attachments, and turns staged ones into those shared by
+   * all uploads of the same bytes.
+   */
   refer(
     tx: Transaction,
     edit: DocumentEdit,
@@ -103,7 +114,7 @@ export class LeafWriter {
     }
   }
 
-  /** Drops a content when another is shared for its bytes already. */
+  /** Drops a content if another is already shared for its bytes. */
   #shareStaged(tx: Transaction, content: StagedContent, sharedId: string): void {
     const { contentId, digest, encoding, encodedLength } = content;
     if (sharedId === contentId) {

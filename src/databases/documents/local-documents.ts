@@ -1,9 +1,11 @@
 /**
- * Local documents: one current revision `0-n`, no history, not in the update sequence, not replicated.
+ * Local documents: one current revision `0-n`, without history; neither in the update sequence nor
+ * replicated.
  *
- * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given one plus one, whatever the
- * stored one is; the writer of a checkpoint detects another writer by reading it. Unlike CouchDB, a write that names the
- * revision of a document that does not exist is a conflict, like that of any other document.
+ * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given one plus
+ * one, whatever the stored one is; the writer of a checkpoint detects another writer by reading it.
+ * Unlike in CouchDB, a write that names the revision of a missing document is a conflict, as for any
+ * other document.
  */
 import { assert, OperationalError, type Page, type Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -15,18 +17,18 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import { readRest } from "./document-reader.ts";
 
 export interface LocalEdit {
-  /** With its `_local/` prefix. */
+  /** With the prefix `_local/`. */
   readonly id: string;
-  /** The revision that the writer saw; undefined for a new document. */
+  /** The revision known to the writer; undefined for a new document. */
   readonly parent: Revision | undefined;
   readonly body: Utf8Text;
 }
 
 export interface LocalDocumentsOptions {
-  /** With its prefix, inclusive. */
+  /** With the prefix, inclusive. */
   readonly startId?: string;
   readonly endId?: string;
-  /** Inclusive by default. */
+  /** Default: true. */
   readonly inclusiveEnd?: boolean;
   readonly limit?: number;
   readonly descending?: boolean;
@@ -66,7 +68,7 @@ export class LocalDocuments {
     return { kind: "written", id, revision: `0-${revisionNumber}` };
   }
 
-  /** A document that is not there is a conflict. */
+  /** Removing a missing document is a conflict. */
   async remove(tx: Transaction, id: string, parent: Revision | undefined): Promise<WriteOutcome> {
     checkLocalId(id);
     revisionNumberOf(parent);
@@ -75,7 +77,7 @@ export class LocalDocuments {
     return { kind: "written", id, revision: "0-0" };
   }
 
-  /** A local document among the edits of a batch. */
+  /** Writes a local document that is part of a batch. */
   async writeEdit(tx: Transaction, edit: DocumentEdit): Promise<WriteOutcome> {
     const { id, body } = edit;
     const parent =
@@ -93,7 +95,7 @@ export class LocalDocuments {
   ): Promise<Page<LocalDocument>> {
     const all = this.#keys.locals();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
-    // The lower end of a descending range is the one that `inclusiveEnd` speaks of.
+    // In a descending range, `inclusiveEnd` concerns the lower end.
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
     let begin = low === undefined ? all.begin : this.#edge(low, !lowIsIn);
@@ -111,7 +113,7 @@ export class LocalDocuments {
     return { entries, stoppedBy: "row-limit" };
   }
 
-  /** Before or behind all chunks of a document. */
+  /** Before or after all chunks of a document. */
   #edge(id: string, behind: boolean): Key {
     const { begin, end } = this.#keys.localChunks(rangeBound(id));
     return behind ? end : begin;

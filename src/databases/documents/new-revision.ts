@@ -1,9 +1,9 @@
 /**
- * The name of a new revision: an MD5 over all parts of the edit. The same edit of the same revision gets the same name
- * on every node, so nodes that both made it do not conflict.
+ * The name of a new revision: an MD5 over all parts of the edit. The same edit of the same revision
+ * gets the same name on every node, so nodes that both made it do not conflict.
  *
- * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never
- * changes: with a new form, equal edits of old and new nodes would conflict.
+ * CouchDB hashes an Erlang term (`couch_db:new_revid`); this is a byte string that any language can
+ * build. It never changes: with a new form, equal edits of old and new nodes would conflict.
  */
 import { type Digests, md5HexOf } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";
@@ -12,7 +12,7 @@ import { RecordWriter } from "../records/record-bytes.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 
 const FORM = 1;
-/** A longer body is not copied for it. */
+/** A longer body is hashed without a copy. */
 const COPIED_BYTES_MAX = 16_384;
 
 export interface NewRevision {

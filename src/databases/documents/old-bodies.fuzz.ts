@@ -1,6 +1,7 @@
 /**
- * Bodies of earlier revisions against a naive model: after random edits, purges and sweeps, those that are to be kept can
- * be read with their attachments, all others cannot, and a last sweep leaves the rows of leaves alone.
+ * Compares superseded bodies with a naive model: after random edits, purges and sweeps, those to be
+ * kept can be read with their attachments, others cannot, and a last sweep leaves only the rows of
+ * leaves.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -12,7 +13,10 @@ import type { Attachment, AttachmentEdit, Document, DocumentEdit } from "../docu
 import { CONTEXT, interactive, type OpenStore, openStore, replicated } from "../store.fixture.ts";
 
 const IDS = ["d", "e"];
-/** Below the subspace of the test's registry: a database, its body, references of attachments, and old bodies. */
+/**
+ * Key elements below the subspace of the test's registry: a database, its body, references of
+ * attachments, and old bodies.
+ */
 const [DATABASE, BODY, LIST, REFERENCE, CONTENT, OLD_BODY] = [2, 2, 3, 12, 10, 21];
 
 const id = fc.constantFrom(...IDS);
@@ -30,7 +34,8 @@ const step = fc.oneof(
   },
   {
     weight: 6,
-    // One small tree of names: "2-ab" follows "1-a", so that paths meet, and come back when they were purged.
+    // A small tree of names in which "2-ab" follows "1-a", so that paths overlap, and return after
+    // a purge.
     arbitrary: fc.record({
       kind: fc.constant("graft" as const),
       id: fc.constant("d"),
@@ -59,7 +64,10 @@ interface Written {
 
 class Model {
   readonly #written = new Map<string, Written>();
-  /** Those of a purged revision stay: when it came back and was superseded again, it goes with the first. */
+  /**
+   * Marks of a purged revision remain: if it returns and is superseded again, the first mark
+   * counts.
+   */
   #marks: { readonly key: string; readonly timeMs: number }[] = [];
 
   note(name: string, revision: string, written: Omit<Written, "isSuperseded">): void {
@@ -86,7 +94,7 @@ class Model {
     this.#marks = this.#marks.filter(({ timeMs }) => timeMs >= beforeMs);
   }
 
-  /** By id and revision, with a space between. */
+  /** By id and revision, separated by a space. */
   of(key: string): Written | undefined {
     return this.#written.get(key);
   }
@@ -96,7 +104,7 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-/** A store whose clock goes on by a millisecond for each step, and what the model says of it. */
+/** A store whose clock advances by a millisecond per step, with its model. */
 async function openTried() {
   let nowMs = 1_000;
   const system = await openStore();
@@ -164,7 +172,7 @@ async function carryOut(tried: Tried, drawn: Step, number: number): Promise<void
     return;
   }
   const isLong = drawn.kind === "follow" && drawn.isLong;
-  // Of two chunks; the revision of a graft has one body, whoever brings it.
+  // Two chunks long. The revision of a graft has the same body in every edit.
   const text =
     drawn.kind === "graft"
       ? `{"graft":"${drawn.letters.join("")}${drawn.attachment}"}`
@@ -231,7 +239,7 @@ async function textOf(
   return text;
 }
 
-/** How many rows of each kind the database has. */
+/** Number of rows of each kind in the database. */
 async function rowCounts(store: OpenStore): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const root = Subspace.fromTuple([1]);

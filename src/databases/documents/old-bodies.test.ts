@@ -4,14 +4,14 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import type { Attachment } from "../document.ts";
 import { CONTEXT, openStore, replicated } from "../store.fixture.ts";
 
-/** More than a chunk. */
+/** Longer than a chunk. */
 const LONG = "x".repeat(150_000);
 
 async function openKeeping() {
   const store = await openStore({ keepOldBodiesMs: () => 3_600_000 });
   const attachments = new AttachmentStore(store);
   const database = await store.read(async (_, opened) => opened);
-  /** The revision `1-x` of a document, with an attachment and a body of this length. */
+  /** Writes the revision `1-x` of a document, with an attachment and a body of this length. */
   const writeFirst = async (id: string, { name = "file", text = LONG } = {}): Promise<void> => {
     const content = await attachments.stage(database, piecesOf("poster"), {});
     await store.edit({

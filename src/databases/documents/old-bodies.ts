@@ -1,9 +1,10 @@
 /**
- * Bodies of revisions that others follow. They stay where they were written, with the lists of their attachments and the
- * references to their bytes, and a row in the order of time says since when. A sweep clears those that are old enough.
+ * Bodies of superseded revisions. They stay where they were written, with the lists of their
+ * attachments and the references to their bytes, and a row in order of time says since when. A
+ * sweep clears those that are old enough.
  *
- * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of a deletion is not
- * kept, and neither is one that is sealed: a credential that was replaced is gone.
+ * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of
+ * a deletion is not kept, nor is a sealed one: a replaced credential is gone.
  */
 import type { Runtime } from "../../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -15,12 +16,15 @@ import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import type { LeafState, RevisionNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
-/** Documents whose trees one transaction of a sweep reads. */
+/** Number of documents whose trees one transaction of a sweep reads. */
 const SWEEP_PAGE_ROWS = 50;
-/** Keys that one transaction clears: it holds up all other writers, and a body may have a hundred. */
+/**
+ * Maximum number of keys cleared per transaction, which blocks all other writers. A body may have a
+ * hundred.
+ */
 const CLEARED_CHUNKS_MAX = 500;
 
-/** Keys of bodies that a transaction may still clear. */
+/** Number of body keys that a transaction may still clear. */
 export class ClearBudget {
   #left = CLEARED_CHUNKS_MAX;
   #isSpent = false;
@@ -31,8 +35,8 @@ export class ClearBudget {
   }
 
   /**
-   * Takes the keys of one body from the budget; false if they exceed it, and for each body after that. The first body
-   * always fits.
+   * Takes the keys of one body from the budget. Returns false if they exceed it, and for every body
+   * after that. The first body always fits.
    */
   take(keyCount: number): boolean {
     const isFirst = this.#left === CLEARED_CHUNKS_MAX;
@@ -42,12 +46,12 @@ export class ClearBudget {
   }
 }
 
-/** How long bodies are kept, in milliseconds; 0: not at all. Read at each write. */
+/** Returns how long bodies are kept, in milliseconds, or 0 to keep none. Called on each write. */
 export type KeepOldBodies = () => number;
 
 export interface SweptOldBodies {
   readonly bodyCount: number;
-  /** Whether nothing of that age is left. */
+  /** Whether no bodies of that age are left. */
   readonly isLast: boolean;
 }
 
@@ -75,7 +79,10 @@ export class OldBodies {
     this.#keepMs = keepMs;
   }
 
-  /** Keeps what a leaf has that another revision follows now. False when it is not kept: then the caller clears it. */
+  /**
+   * Keeps the records of a superseded leaf. Returns false if they are not kept; the caller then
+   * clears them.
+   */
   keep(
     tx: Transaction,
     id: string,
@@ -98,8 +105,8 @@ export class OldBodies {
   }
 
   /**
-   * Clears the bodies of ancestors that go with a purged leaf, so that they stay unreadable if the history comes back. A
-   * sweep clears those that exceed the budget.
+   * Clears the bodies of ancestors removed with a purged leaf, so that they stay unreadable if the
+   * history returns. A sweep clears those that exceed the budget.
    */
   async forget(
     tx: Transaction,
@@ -117,13 +124,13 @@ export class OldBodies {
     }
   }
 
-  /** Whether there are bodies that are old since before `beforeMs`. */
+  /** Whether there are bodies superseded before `beforeMs`. */
   async areThere(tx: ReadTransaction, beforeMs: number): Promise<boolean> {
     const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), { limit: 1 });
     return page.entries.length > 0;
   }
 
-  /** Clears one page of the bodies that are old since before `beforeMs`, the oldest first. */
+  /** Clears one page of bodies superseded before `beforeMs`, oldest first. */
   async sweep(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
     const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), {
       limit: SWEEP_PAGE_ROWS,
@@ -148,7 +155,7 @@ export class OldBodies {
     const keys = this.#keys;
     const { id, revision } = keys.oldBodyRevision(key);
     const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(value);
-    // A revision that was purged may be a leaf again, and has rows of its own.
+    // A purged revision may have become a leaf again, with rows of its own.
     const leaf = tree?.findLeaf(revision);
     const kept = leaf === undefined ? [] : await this.#reader.attachments(tx, id, leaf);
     tx.clear(key);

@@ -1,12 +1,13 @@
 /**
- * The stored form of a leaf's body, of the list of its attachments, and of local documents and security objects. All
- * are texts that are cut into chunks.
+ * The stored form of a leaf's body, of its list of attachments, and of local documents and security
+ * objects. All are texts split into chunks.
  *
- *   BodyRecord             format (1), the body's text in UTF-8; or format (2), the same sealed; or format (3), the authority as
- *                          JSON behind its length, and the text; or format (4), the same sealed
- *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position, digest (16),
- *                          encoding (1), length, encoded length, content (16)
- *   LocalRecord            format (1), number of chunks, revision number, the body's text
+ *   BodyRecord             format (1), the body in UTF-8; or format (2), the same, sealed;
+ *                          or format (3), the length of the authority as JSON, the authority, the
+ *                          body; or format (4), the same, sealed
+ *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position,
+ *                          digest (16), encoding (1), length, encoded length, content (16)
+ *   LocalRecord            format (1), number of chunks, revision number, the body
  *   SecurityRecord         format (1), number of chunks, the text
  */
 import {
@@ -36,19 +37,22 @@ const DIGEST_PREFIX = "md5-";
 const IDENTITY = 0;
 const GZIP = 1;
 
-/** Seals the body at its place. */
+/** Seals a body for its place. */
 export interface BodySeal {
   readonly seal: Seal;
   readonly place: string;
 }
 
-/** A leaf's body, with the authority of the leaf in databases that keep one. */
+/** A leaf's body, with the leaf's authority in databases that store it. */
 export interface AuthoredBody {
   readonly text: Utf8Text;
   readonly authority: Authority | undefined;
 }
 
-/** The chunks of a text in UTF-8, until another record is begun. All but the first share its memory. */
+/**
+ * The chunks of a UTF-8 text, valid until another record is begun. All but the first share its
+ * memory.
+ */
 export function encodeBody(
   text: Uint8Array,
   sealed?: BodySeal,
@@ -67,7 +71,7 @@ function authoredBytes(text: Uint8Array, authority: Authority): Uint8Array {
   return concatBytes([new RecordWriter().text(JSON.stringify(authority)).finish(), text]);
 }
 
-/** The text, in the memory of the chunks unless it is sealed. */
+/** The text. Unless it is sealed, it shares the memory of the chunks. */
 export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Utf8Text {
   return decodeAuthoredBody(chunks, sealed).text;
 }
@@ -134,7 +138,7 @@ export function digestBytes(digest: string): Uint8Array {
   return bytes;
 }
 
-/** Undefined for a text that is no MD5 digest. */
+/** Returns `undefined` for anything that is not an MD5 digest. */
 export function parseDigest(digest: string): Uint8Array | undefined {
   if (!digest.startsWith(DIGEST_PREFIX)) return undefined;
   const bytes = base64Decode(digest.slice(DIGEST_PREFIX.length));
@@ -150,7 +154,7 @@ export interface LocalRecord {
   readonly body: Utf8Text;
 }
 
-/** As `encodeBody` of its body. */
+/** Like `encodeBody`, for a local document. */
 export function encodeLocal({ revisionNumber, body: { bytes } }: LocalRecord): Uint8Array[] {
   const numberBytes = new RecordWriter().integer(revisionNumber).finishBriefly().length;
   return splitBehind(withChunkCount(numberBytes + bytes.length).integer(revisionNumber), bytes);
@@ -170,7 +174,7 @@ function textOf(first: Uint8Array, chunks: readonly Uint8Array[]): Utf8Text {
     : Utf8Text.inPieces([first, ...chunks.slice(1)]);
 }
 
-/** Of the text in UTF-8. */
+/** `text` is UTF-8. */
 export function encodeSecurity(text: Uint8Array): Uint8Array[] {
   return splitBehind(withChunkCount(text.length), text);
 }
@@ -179,12 +183,12 @@ export function decodeSecurity(chunks: readonly Uint8Array[]): JsonText {
   return utf8Decode(behindChunkCount(chunks).rest());
 }
 
-/** How many chunks a local or security record has, by its chunk 0. */
+/** Number of chunks of a local or security record, from its chunk 0. */
 export function chunkCountOf(first: Uint8Array): number {
   return behindFormat(first).integer();
 }
 
-/** The head of a record with so many bytes behind it. */
+/** The head of a record with this many bytes after it. */
 function withChunkCount(byteCount: number): RecordWriter {
   const chunkCount = Math.ceil((2 + byteCount) / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A record fits into a transaction");

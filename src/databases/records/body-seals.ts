@@ -1,9 +1,9 @@
-/** Where the bodies of a database are sealed: each at the place of its revision. */
+/** The seals of a database's bodies, each bound to its revision. */
 import type { Seal } from "../../base/index.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import type { BodySeal } from "./body-record.ts";
 
-/** The seal of a revision's body; undefined in a database whose bodies are stored as they are. */
+/** Returns the seal of a revision's body; undefined in a database with unsealed bodies. */
 export type BodySealOf = (id: string, revision: RevisionParts) => BodySeal | undefined;
 
 export const unsealed: BodySealOf = () => undefined;

@@ -1,8 +1,9 @@
 /**
- * The records of a document in the update sequence and the all-docs index. They are complete, so neither feed reads
- * another record.
+ * The records of a document in the update sequence and in the all-docs index. They are complete, so
+ * neither feed reads another record.
  *
- *   ChangeRecord   format (1), id, whether all leaves are listed (1), number of leaves, each: generation, flags (1), hash
+ *   ChangeRecord   format (1), id, whether all leaves are listed (1), number of leaves, each:
+ *                  generation, flags (1), hash
  *   WinnerRecord   format (1), generation, hash
  */
 import { assert } from "../../base/index.ts";
@@ -13,7 +14,10 @@ import { RecordReader, RecordWriter } from "./record-bytes.ts";
 const FORMAT = 1;
 const DELETED = 1;
 
-/** With more conflicts than this the record would outgrow the store's limit for a value; readers then take the tree's word. */
+/**
+ * More leaves would make the record exceed the store's limit for a value; readers then read the
+ * tree.
+ */
 const LEAVES_MAX = 100;
 
 export interface ChangedLeaf extends RevisionParts {
@@ -24,11 +28,11 @@ export interface ChangeRecord {
   readonly id: string;
   /** Winner first. */
   readonly leaves: readonly ChangedLeaf[];
-  /** False when only the first leaves are listed. */
+  /** False if only the first leaves are listed. */
   readonly complete: boolean;
 }
 
-/** `leaves` winner first. The record is there until another one is begun. */
+/** `leaves` has the winner first. The record is valid until another one is begun. */
 export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): Uint8Array {
   const listed = leaves.slice(0, LEAVES_MAX);
   const writer = new RecordWriter().byte(FORMAT).text(id);
@@ -56,7 +60,7 @@ export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   return { id, leaves, complete };
 }
 
-/** The record is there until another one is begun. */
+/** The record is valid until another one is begun. */
 export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Array {
   const writer = new RecordWriter().byte(FORMAT).integer(generation);
   writeHash(writer, hash);

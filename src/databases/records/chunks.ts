@@ -1,12 +1,15 @@
-/** Values larger than the store's limit, cut into chunks: each under its own key, all but the last of the same size. */
+/**
+ * Values above the store's limit, split into chunks: each under its own key, all but the last of
+ * the same size.
+ */
 import { concatBytes } from "../../base/index.ts";
 import type { SetOptions } from "../../kv/index.ts";
 import type { RecordWriter } from "./record-bytes.ts";
 
-/** Below the store's 100,000 bytes for a value, with room for what may precede a chunk one day. */
+/** Below the store's limit of 100,000 bytes for a value, with room for a future prefix. */
 export const CHUNK_BYTES = 90_000;
 
-/** At least one chunk, so that an empty value exists too. */
+/** Returns at least one chunk, so that an empty value also exists. */
 export function splitChunks(bytes: Uint8Array): Uint8Array[] {
   if (bytes.length <= CHUNK_BYTES) return [bytes];
   const chunks: Uint8Array[] = [];
@@ -16,7 +19,9 @@ export function splitChunks(bytes: Uint8Array): Uint8Array[] {
   return chunks;
 }
 
-/** The chunks of what was written, which is short, and of the bytes behind it. All but the first share the memory of these. */
+/**
+ * The chunks of a short head followed by `bytes`. All but the first share the memory of `bytes`.
+ */
 export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[] {
   const inFirst = bytes.subarray(0, CHUNK_BYTES - head.length);
   const chunks = [head.raw(inFirst).finishBriefly()];
@@ -26,7 +31,7 @@ export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[]
   return chunks;
 }
 
-/** How a transaction sets such a chunk, of bytes that do not change. */
+/** Options for setting such a chunk, whose bytes do not change. */
 export function ofChunk(chunk: number): SetOptions | undefined {
   return chunk === 0 ? undefined : CONSTANT;
 }

@@ -1,4 +1,7 @@
-/** The stored form of an attachment's bytes: format (1), digest (16), encoding (1), length, encoded length. */
+/**
+ * The stored form of an attachment's bytes: format (1), digest (16), encoding (1), length, encoded
+ * length.
+ */
 import { assert, hexDecode, hexEncode } from "../../base/index.ts";
 import type { StagedContent } from "../document.ts";
 import { digestBytes, digestText } from "./body-record.ts";
@@ -32,7 +35,7 @@ export function decodeContentRecord(value: Uint8Array): ContentRecord {
   };
 }
 
-/** The value of the index by digest. */
+/** The value in the index by digest. */
 export function encodeContentId(contentId: string): Uint8Array {
   return hexDecode(contentId) as Uint8Array;
 }

@@ -1,4 +1,7 @@
-/** Counters in the form of the store's atomic add (64 bits, little-endian, signed), and versionstamps as values. */
+/**
+ * Counters in the form of the store's atomic add (64 bits, little-endian, signed), and
+ * versionstamps as values.
+ */
 import { assert, concatBytes } from "../../base/index.ts";
 import {
   type ReadTransaction,
@@ -22,7 +25,7 @@ export function decodeCounter(value: Uint8Array | undefined): number {
   return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
-/** Read as a snapshot, so that counting does not conflict with writers. */
+/** A snapshot read, so that counting does not conflict with writers. */
 export async function readCounter(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -31,7 +34,7 @@ export async function readCounter(
   return decodeCounter(await tx.snapshot.get(keys.counter(counter)));
 }
 
-/** A versionstamp as a value, which the commit fills in: format (1), versionstamp (12). */
+/** A versionstamp as a value, completed by the commit: format (1), versionstamp (12). */
 export function encodeNewVersionstamp(userVersion: number): VersionstampedBytes {
   const bytes = new Uint8Array(1 + VERSIONSTAMP_BYTES);
   bytes[0] = FORMAT;

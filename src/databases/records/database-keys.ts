@@ -1,4 +1,4 @@
-/** Every key of one database, and those of the registry above them. */
+/** All keys of a database, and those of the registry above them. */
 import { hexDecode, hexEncode } from "../../base/index.ts";
 import {
   type Key,
@@ -19,7 +19,7 @@ const UPDATE = 3;
 const UPDATE_OF = 4;
 const UPDATED = 5;
 
-/** The registry's shapes, below the layer's subspace. */
+/** Shapes of the registry, below the layer's subspace. */
 export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(1, name)", value: "DatabaseRecord", note: "uuid, birth, revision limit; by name" },
   { key: "(2, uuid, …)", value: "", note: "all keys of one database" },
@@ -123,7 +123,10 @@ const COUNTER_NUMBERS = {
 } as const;
 export type Counter = keyof typeof COUNTER_NUMBERS;
 
-/** The shapes below `(2, uuid)` of the layer's subspace. A hash is 16 bytes, or a text when it is a foreign one. */
+/**
+ * Shapes below `(2, uuid)` of the layer's subspace. A hash is 16 bytes, or a string if it is
+ * foreign.
+ */
 export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(1, id, chunk)",
@@ -184,14 +187,14 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** The form of a revision's hash in a key. */
+/** A revision's hash in a key. */
 function hashItem(hash: string): TupleItem {
   return hashDigest(hash) ?? hash;
 }
 
 export class DatabaseKeys {
   readonly #database: Subspace;
-  /** The place of the id in a key of the all-docs index. */
+  /** Offset of the id in a key of the all-docs index. */
   readonly #winnerIdOffset: number;
 
   constructor(database: Subspace) {
@@ -217,7 +220,7 @@ export class DatabaseKeys {
     return this.#database.range([BODY, id]);
   }
 
-  /** The revision and the chunk's number in a key of `body`. */
+  /** The revision and chunk number in a key made by `body`. */
   bodyChunk(key: Key): { readonly revision: RevisionParts; readonly chunk: number } {
     const [, , generation, hash, chunk] = this.#database.unpack(key);
     return { revision: revisionOfItems(generation, hash), chunk: chunk as number };
@@ -248,7 +251,7 @@ export class DatabaseKeys {
   }
 
   changeVersionstamp(key: Key): Versionstamp {
-    // Each row of a feed asks, and its element is at the end.
+    // Called for each row of a feed. The versionstamp is the last element.
     return Versionstamp.endOf(key);
   }
 
@@ -261,7 +264,7 @@ export class DatabaseKeys {
   }
 
   winnerId(key: Key): string {
-    // Each row of the index asks.
+    // Called for each row of the index.
     return unpackText(key, this.#winnerIdOffset);
   }
 
@@ -414,7 +417,7 @@ export class DatabaseKeys {
     };
   }
 
-  /** What the layer of indexes keeps of the database. */
+  /** Subspace of the database's indexes. */
   indexes(): Subspace {
     return this.#database.subspace(INDEXES);
   }

@@ -1,6 +1,7 @@
 /**
- * The stored form of a database in the registry: format, uuid (16), birth, revision limit; and in format 2, which only databases with
- * indexes have, their index set. A program that knows no indexes refuses format 2, so it writes no document without its entries.
+ * The stored form of a database in the registry: format, uuid (16), time of creation, revision limit;
+ * and in format 2, used only by databases with indexes, their index set. A program without support
+ * for indexes refuses format 2, so it cannot write documents without updating their entries.
  */
 import { assert, hexDecode, hexEncode } from "../../base/index.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
@@ -12,10 +13,13 @@ const UUID_BYTES = 16;
 export interface DatabaseRecord {
   /** 32 hex digits. */
   readonly uuid: string;
-  /** Microseconds since the epoch, the last three digits drawn by chance. */
+  /** Microseconds since the epoch; the last three digits are random. */
   readonly instanceStartTime: number;
   readonly revisionLimit: number;
-  /** Names the set of indexes that every write keeps up to date: drawn again whenever the set changes. 0 without indexes. */
+  /**
+   * Identifies the set of indexes that every write keeps up to date. Drawn again whenever the set
+   * changes; 0 without indexes.
+   */
   readonly indexSet: number;
 }
 

@@ -1,13 +1,16 @@
 /**
- * The stored form of a document's revision tree and of its place in the update sequence.
+ * The stored form of a document's revision tree and of its position in the update sequence.
  *
  *   format (1 byte), versionstamp of the change (12), number of chunks,
  *   number of leaves, then each leaf, winner first:
  *     generation, flags, body chunks, body bytes, and with attachments: chunks, bytes, encoded bytes
- *     number of hashes that no earlier leaf listed, 1 + the place of the listed hash below them (0: none is known)
- *     1 and the hashes, each of 16 bytes; or, if one is a foreign text, 0 and each as 0 and 16 bytes or as a length and a text
+ *     number of hashes that no earlier leaf listed
+ *     1 + the position of the listed hash below them, or 0 if none is known
+ *     1 and the hashes, 16 bytes each; or, if one is a foreign text, 0 and for each hash either 0 and
+ *     16 bytes or a length and a text
  *
- * The whole is cut into chunks: a tree of many long branches exceeds the store's limit for a value.
+ * The record is split into chunks: a tree of many long branches exceeds the store's limit for a
+ * value.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../../kv/index.ts";
@@ -36,9 +39,9 @@ export interface DocumentRecord {
   readonly chunkCount: number;
 }
 
-/** Until another record is begun. */
+/** Valid until another record is begun. */
 export interface EncodedDocumentRecord {
-  /** Chunk 0; the commit fills in the versionstamp. */
+  /** Chunk 0, whose versionstamp the commit completes. */
   readonly first: VersionstampedBytes;
   readonly more: readonly Uint8Array[];
   readonly chunkCount: number;
@@ -49,7 +52,7 @@ export function encodeDocumentRecord(
   userVersion: number,
 ): EncodedDocumentRecord {
   const writer = new RecordWriter().byte(FORMAT).raw(Versionstamp.incomplete(userVersion).bytes);
-  // The number of chunks, which is below 0x80 and so one byte.
+  // The number of chunks, which is below 0x80 and therefore one byte.
   writer.byte(0);
   writeTree(writer, tree);
   const bytes = writer.finishBriefly();
@@ -64,7 +67,10 @@ export function encodeDocumentRecord(
   };
 }
 
-/** The chunks of a record that keeps its place in the update sequence, until another record is begun. */
+/**
+ * The chunks of a record that keeps its position in the update sequence. Valid until another record
+ * is begun.
+ */
 export function encodePlacedDocumentRecord(
   tree: RevisionTree,
   versionstamp: Versionstamp,
@@ -74,7 +80,7 @@ export function encodePlacedDocumentRecord(
   return [first.bytes, ...more];
 }
 
-/** How many chunks the record has, by its chunk 0. */
+/** Number of chunks, from chunk 0. */
 export function documentChunkCount(first: Uint8Array): number {
   assert(first[0] === FORMAT, "The document record has a format of this version");
   return new RecordReader(first, 1 + VERSIONSTAMP_BYTES).integer();
@@ -91,7 +97,7 @@ export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRec
 
 function writeTree(writer: RecordWriter, tree: RevisionTree): void {
   writer.integer(tree.leaves.length);
-  // Only leaves that come later ask for a place.
+  // Only later leaves need positions.
   const places = tree.leaves.length > 1 ? new Map<RevisionNode, number>() : undefined;
   for (const node of tree.leaves) {
     writeLeaf(writer, node);
@@ -117,7 +123,7 @@ function writeTree(writer: RecordWriter, tree: RevisionTree): void {
 
 function decodeTree(reader: RecordReader): RevisionTree {
   const leafCount = reader.integer();
-  // Only leaves that come later ask for what was listed.
+  // Only later leaves refer to listed hashes.
   const listed: MutableNode[] | undefined = leafCount > 1 ? [] : undefined;
   const leaves = new Array<LeafNode>(leafCount);
   for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
@@ -173,7 +179,7 @@ function readLeafState(reader: RecordReader): LeafState {
 
 function readHashes(reader: RecordReader, hashCount: number): string[] {
   if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
-  // A history is long: its digits are made at once, and cut.
+  // A history is long: its digits are converted together and then split.
   const digits = reader.hex(hashCount * DIGEST_BYTES);
   const width = DIGEST_BYTES * 2;
   const hashes = new Array<string>(hashCount);
@@ -183,10 +189,10 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
   return hashes;
 }
 
-/** Stands for the length of an empty hash: length 0 marks one of the usual form. */
+/** In place of the length of an empty hash, because length 0 marks a hash of the usual form. */
 const EMPTY_HASH = HASH_BYTES_MAX + 1;
 
-/** Also for the records beside this one. */
+/** Used by other records, too. */
 export function writeHash(writer: RecordWriter, hash: string): void {
   const digest = hashDigest(hash);
   if (hash === "") writer.integer(EMPTY_HASH);

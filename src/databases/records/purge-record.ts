@@ -1,8 +1,9 @@
 /**
  * The records of purges.
  *
- *   PurgeRecord    format (1), versionstamp of the purge (12), id, number of revisions, each as a text; in their order
- *   PurgeLimit     format (1), how many are remembered
+ *   PurgeRecord    format (1), versionstamp of the purge (12), id, number of revisions, each as a
+ *                  text, sorted
+ *   PurgeLimit     format (1), maximum number of remembered purges
  */
 import { assert } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../../kv/index.ts";
@@ -19,7 +20,7 @@ export interface PurgeRecord {
   readonly revisions: readonly Revision[];
 }
 
-/** The commit fills in the versionstamp. */
+/** The commit completes the versionstamp. */
 export function encodePurgeRecord(id: string, revisions: readonly Revision[]): VersionstampedBytes {
   const writer = new RecordWriter().byte(FORMAT).raw(Versionstamp.incomplete(0).bytes).text(id);
   const sorted = [...new Set(revisions)].sort(compareRevisions);

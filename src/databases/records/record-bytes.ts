@@ -1,19 +1,23 @@
 /**
- * The bytes of stored records: variable-length integers (7 bits a byte, low first), and byte strings and texts preceded
- * by their length. They are shorter and faster than tuples, whose order is useless inside a value.
+ * Encoding of stored records: variable-length integers (7 bits per byte, low first), and byte
+ * strings and texts preceded by their lengths. Shorter and faster than tuples, whose order is
+ * useless within a value.
  */
 import { assert, hexEncode, utf8Decode, utf8Encode, writeHex } from "../../base/index.ts";
 
 const INITIAL_BYTES = 1_024;
-/** A larger one is not kept. */
+/** A larger buffer is not kept. */
 const KEPT_BYTES_MAX = 65_536;
-/** The length of such a text is one byte. */
+/** Longest text whose length takes one byte. */
 const SHORT_LENGTH_MAX = 0x7f;
 
-/** What the last writer wrote in, for the next one: most records are written one after the other. */
+/**
+ * Buffer of the last writer, reused by the next one, since most records are written one after the
+ * other.
+ */
 let spareBytes: Uint8Array | undefined;
 
-/** Writes one record; of no use after `finish`. */
+/** Writes one record; unusable after `finish`. */
 export class RecordWriter {
   #bytes: Uint8Array;
   #length = 0;
@@ -23,7 +27,7 @@ export class RecordWriter {
     spareBytes = undefined;
   }
 
-  /** Bytes that were written. */
+  /** Number of bytes written. */
   get length(): number {
     return this.#length;
   }
@@ -47,7 +51,7 @@ export class RecordWriter {
     return this;
   }
 
-  /** Bytes whose length the reader knows. */
+  /** Writes bytes whose length the reader knows. */
   raw(bytes: Uint8Array): this {
     this.#reserve(bytes.length);
     this.#bytes.set(bytes, this.#length);
@@ -55,7 +59,7 @@ export class RecordWriter {
     return this;
   }
 
-  /** Bytes given as hexadecimal digits. */
+  /** Writes bytes given as hex digits. */
   hex(digits: string): this {
     this.#reserve(digits.length >> 1);
     assert(writeHex(digits, this.#bytes, this.#length), "A record holds bytes as digits");
@@ -71,7 +75,7 @@ export class RecordWriter {
     return this.#shortAscii(text) ? this : this.sized(utf8Encode(text));
   }
 
-  /** Most names and types are of ASCII, and so short that an array of their own would take longer than they do. */
+  /** Most names and types are ASCII, and so short that a separate array would cost more. */
   #shortAscii(text: string): boolean {
     const { length } = text;
     if (length > SHORT_LENGTH_MAX) return false;
@@ -92,7 +96,10 @@ export class RecordWriter {
     return this.finishBriefly().slice();
   }
 
-  /** The record until another one is begun: for who copies it at once, as a transaction does. */
+  /**
+   * The record, valid until another one is begun, for callers that copy it immediately, such as a
+   * transaction.
+   */
   finishBriefly(): Uint8Array {
     if (this.#bytes.length <= KEPT_BYTES_MAX) spareBytes = this.#bytes;
     return this.#bytes.subarray(0, this.#length);
@@ -143,7 +150,7 @@ export class RecordReader {
     return bytes;
   }
 
-  /** Bytes as lower-case hexadecimal digits. */
+  /** Bytes as lower-case hex digits. */
   hex(byteCount: number): string {
     const begin = this.#at;
     this.#at += byteCount;

@@ -1,21 +1,24 @@
-/** Answers to `_revs_info` and `_revs_diff` from a document's tree. */
+/** Answers `_revs_info` and `_revs_diff` from a document's tree. */
 import type { Revision } from "../document.ts";
 import { formatRevision, parseRevision } from "./revision.ts";
 import type { RevisionNode, RevisionTree } from "./revision-tree.ts";
 
-/** A revision's place in `_revs_info`. */
+/** A revision's entry in `_revs_info`. */
 export interface RevisionStatus {
   readonly revision: Revision;
   readonly status: "available" | "missing" | "deleted";
 }
 
-/** Which of the asked revisions a database lacks, and which leaves of its own may be their ancestors. */
+/** The requested revisions that a database lacks, and leaves that may be their ancestors. */
 export interface MissingRevisions {
   readonly missing: readonly Revision[];
   readonly possibleAncestors: readonly Revision[];
 }
 
-/** The revision and its known ancestors, and which bodies are there. `hasOldBody` tells it of an ancestor. */
+/**
+ * The revision and its known ancestors, with the status of their bodies. `hasOldBody` is called for
+ * ancestors.
+ */
 export async function statusesBelow(
   tree: RevisionTree,
   revision: Revision,
@@ -37,7 +40,7 @@ async function statusOf(
   return { revision, status: isThere ? "available" : "missing" };
 }
 
-/** Which of the revisions are not in the tree, and the leaves that may be their ancestors. */
+/** The revisions that are not in the tree, and leaves that may be their ancestors. */
 export function missingFrom(tree: RevisionTree, revisions: readonly Revision[]): MissingRevisions {
   const missing: Revision[] = [];
   let generationMax = 0;

@@ -1,6 +1,6 @@
 /**
- * Revision trees against a naive model: a set of full paths. A random forest of revisions is drawn; its branches arrive as
- * paths, whole or stemmed, in any order.
+ * Compares revision trees with a naive model, a set of full paths. Draws a random forest of
+ * revisions, whose branches arrive as paths, whole or stemmed, in any order.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { type LeafState, pathOf, RevisionTree } from "./revision-tree.ts";
 
 const NO_LIMIT = 1_000_000;
 
-/** A node of the drawn forest: its parent is an earlier one, or none. */
+/** A node of the drawn forest. Its parent, if any, is an earlier node. */
 interface DrawnNode {
   readonly generation: number;
   readonly hash: string;
@@ -32,7 +32,7 @@ const forest = fc
     for (const [index, { parent, isRoot, deleted, salt }] of drawn.entries()) {
       const parentIndex = index === 0 || (isRoot && index % 5 === 0) ? undefined : parent % index;
       const above = parentIndex === undefined ? undefined : (nodes[parentIndex] as DrawnNode);
-      // Both kinds of hashes, digests and free texts; unique, and in no order of time.
+      // Both kinds of hashes, digests and free texts; unique, and in no particular order.
       const text = `${salt.toString(16)}${index.toString(16).padStart(2, "0")}`;
       const hash = salt % 3 === 0 ? `h${text}` : text.padEnd(32, "0");
       nodes.push({ generation: (above?.generation ?? 0) + 1, hash, parent: parentIndex, deleted });
@@ -40,7 +40,7 @@ const forest = fc
     return nodes;
   });
 
-/** Paths to nodes of the forest, each cut to some length. */
+/** Paths to nodes of the forest, each truncated to some length. */
 const arrivals = forest.chain((nodes) =>
   fc.record({
     nodes: fc.constant(nodes),
@@ -91,12 +91,12 @@ function grown(
   return tree;
 }
 
-/** Every leaf with its known path, in the tree's order. */
+/** All leaves with their known paths, in the tree's order. */
 function dump(tree: RevisionTree): string {
   return JSON.stringify(tree.leaves.map((leaf) => [pathOf(leaf), leaf.leaf.deleted]));
 }
 
-/** The naive model: all edges that the paths show; leaves are tips that no edge leaves upwards. */
+/** The naive model: all edges of the paths. Leaves are nodes without an edge to a descendant. */
 function modelOf(nodes: readonly DrawnNode[], tips: readonly { node: number; length: number }[]) {
   const parents = new Map<string, string>();
   const seen = new Map<string, boolean>();
@@ -206,7 +206,7 @@ describe("a revision tree", () => {
           for (const [depth, hash] of hashes.entries()) left.add(`${start - depth}-${hash}`);
         }
         expect([...left].sort()).toEqual([...kept].sort());
-        // What stemming would cut again is no news.
+        // Ancestors that stemming would remove again are not new.
         for (const { node, length } of tips) {
           const path = pathTo(nodes, node, length);
           if (tree.judge(path, limit) !== "ancestors") continue;

@@ -1,11 +1,12 @@
 /**
  * The revision tree of one document.
  *
- * It is kept as its leaves, each of which points to its ancestors; branches share them. A revision id stands for its
- * whole history (its hash is made from its parent's), so a node is known by its id alone. Grafting is a union of paths,
- * so the order in which paths arrive does not matter. Two paths can disagree on a revision's parent only with forged
- * ids; then the one that came first stays. Stemming forgets ancestors beyond the limit, so the "tree" may have several
- * roots, and a later path can join them again.
+ * It is represented by its leaves, each of which refers to its ancestors; branches share them. A
+ * revision id determines its whole history (its hash is derived from its parent's), so nodes are
+ * identified by it. Grafting is a union of paths, so the order in which paths arrive does not matter.
+ * Two paths can disagree on a revision's parent only with forged ids; the first one then wins.
+ * Stemming drops ancestors beyond the limit, so the "tree" may have several roots, and a later path
+ * can join them again.
  *
  * A tree belongs to the transaction that loaded it and changes in place.
  */
@@ -13,15 +14,15 @@ import { assert } from "../../base/index.ts";
 import type { RevisionPath } from "../document.ts";
 import { compareHashes, type RevisionParts } from "./revision.ts";
 
-/** What the store keeps of a leaf beside its body. */
+/** Stored state of a leaf, apart from its body. */
 export interface LeafState {
   readonly deleted: boolean;
   readonly bodyChunkCount: number;
-  /** Zero for a leaf without attachments. */
+  /** Zero without attachments. */
   readonly attachmentChunkCount: number;
-  /** The bytes of the body as text. */
+  /** Length of the body as text. */
   readonly bodyBytes: number;
-  /** The bytes of all attachments, decoded and as stored. */
+  /** Total length of all attachments, decoded and as stored. */
   readonly attachmentBytes: number;
   readonly attachmentEncodedBytes: number;
 }
@@ -46,7 +47,7 @@ interface MutableNode {
 export class RevisionTree {
   #leaves: MutableNode[];
 
-  /** `leaves` with their chains; the caller gives them away. */
+  /** Takes ownership of `leaves` and their ancestors. */
   constructor(leaves: readonly LeafNode[] = []) {
     this.#leaves = leaves as MutableNode[];
     this.#sort();
@@ -61,7 +62,9 @@ export class RevisionTree {
     return this.#leaves as readonly LeafNode[];
   }
 
-  /** The leaf that CouchDB shows: undeleted before deleted, then the longest history, then the largest hash. */
+  /**
+   * CouchDB's winner: undeleted before deleted, then the longest history, then the largest hash.
+   */
   get winner(): LeafNode | undefined {
     return this.leaves[0];
   }
@@ -70,12 +73,12 @@ export class RevisionTree {
     return this.#find(generation, hash);
   }
 
-  /** The leaf of that name; undefined for an ancestor and for an unknown revision. */
+  /** The leaf with this name; undefined for an ancestor or an unknown revision. */
   findLeaf({ generation, hash }: RevisionParts): LeafNode | undefined {
     return this.leaves.find((leaf) => leaf.generation === generation && leaf.hash === hash);
   }
 
-  /** The leaves that descend from the node; itself when it is one. */
+  /** The leaves that descend from the node, or the node itself if it is a leaf. */
   leavesBelow(node: RevisionNode): LeafNode[] {
     if (node.leaf !== undefined) return [node as LeafNode];
     return this.leaves.filter((leaf) => {
@@ -86,8 +89,8 @@ export class RevisionTree {
   }
 
   /**
-   * Whether a graft of the path would add its first revision ("new"), only ancestors that were not known and that stemming
-   * at `limit` would keep ("ancestors"), or nothing ("known").
+   * Whether grafting the path would add its first revision ("new"), only unknown ancestors that
+   * stemming at `limit` would keep ("ancestors"), or nothing ("known").
    */
   judge(path: RevisionPath, limit: number): "new" | "ancestors" | "known" {
     const tip = this.#find(path.start, path.hashes[0] as string);
@@ -100,7 +103,10 @@ export class RevisionTree {
     return isKept ? "ancestors" : "known";
   }
 
-  /** Unites the tree with a path; `leaf` is the state of its first revision, and needed if that is new. */
+  /**
+   * Merges a path into the tree. `leaf` is the state of its first revision, required if that is
+   * new.
+   */
   graft(path: RevisionPath, leaf: LeafState | undefined): void {
     const { start, hashes } = path;
     const first = this.#find(start, hashes[0] as string);
@@ -117,15 +123,15 @@ export class RevisionTree {
       leaf,
     };
     this.#chain(tip, path);
-    // Nearly all documents have one leaf, and a list that grows as needed has room for 17.
+    // Nearly all documents have one leaf, and a list that grows on demand reserves room for 17.
     this.#leaves = this.#leaves.concat(tip);
     this.#sort();
   }
 
-  /** Forgets ancestors that lie more than `limit` revisions below every leaf. */
+  /** Removes ancestors that are more than `limit` revisions below every leaf. */
   stem(limit: number): void {
     assert(limit >= 1, "A document keeps at least one revision");
-    // Generations of a path end at 0 at the earliest.
+    // Generations of a path end at 0 at the lowest.
     if (this.#leaves.every((leaf) => leaf.generation < limit)) return;
     const kept = new Set<MutableNode>();
     for (const leaf of this.#leaves) {
@@ -140,12 +146,15 @@ export class RevisionTree {
     }
   }
 
-  /** Forgets a leaf, and the ancestors that no other leaf has. */
+  /** Removes a leaf, and the ancestors that no other leaf has. */
   removeLeaf(leaf: LeafNode): void {
     this.#leaves = this.#leaves.filter((other) => other !== leaf);
   }
 
-  /** The ancestors of a leaf that no leaf of the tree has, the latest first; of one that was removed, those that went with it. */
+  /**
+   * The ancestors of a leaf that no leaf of the tree has, latest first; for a removed leaf, those
+   * removed with it.
+   */
   ancestorsOnlyOf(leaf: LeafNode): RevisionNode[] {
     const ancestors: RevisionNode[] = [];
     for (let at = leaf.parent; at !== undefined; at = at.parent) ancestors.push(at);
@@ -159,7 +168,7 @@ export class RevisionTree {
     return ancestors.slice(0, count);
   }
 
-  /** The leaf's body is stored in so many chunks from now on. */
+  /** Sets the number of chunks in which the leaf's body is stored. */
   setBodyChunkCount({ generation, hash }: LeafNode, bodyChunkCount: number): void {
     const leaf = this.#leaves.find((each) => each.generation === generation && each.hash === hash);
     assert(leaf?.leaf !== undefined, "The leaf is one of this tree");
@@ -192,7 +201,10 @@ export class RevisionTree {
     if (gap !== undefined) this.#chain(gap, path);
   }
 
-  /** Hangs `node`, a revision of the path without a parent, on what the path says lies below it. */
+  /**
+   * Attaches to `node`, a revision of the path without a parent, the ancestors that follow it in
+   * the path.
+   */
   #chain(node: MutableNode, path: RevisionPath): void {
     const { start, hashes } = path;
     let at = node;

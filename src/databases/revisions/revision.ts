@@ -1,8 +1,9 @@
 /**
- * Revisions as texts and as parts, and their order.
+ * Revisions as text and in parts, and their order.
  *
- * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. The
- * order of those bytes decides winners, so two nodes agree also on revisions with made-up hashes.
+ * A hash of 32 hex digits denotes 16 bytes, as in CouchDB; any other text denotes its UTF-8 bytes.
+ * The order of these bytes determines winners, so nodes also agree on revisions with arbitrary
+ * hashes.
  */
 import {
   compareBytes,
@@ -18,12 +19,15 @@ export interface RevisionParts {
   readonly hash: string;
 }
 
-/** Foreign hashes are free texts. The limit keeps keys that hold one, and a long document id, below the store's. */
+/**
+ * Foreign hashes are arbitrary texts. The limit keeps keys that contain one, and a long document
+ * id, below the store's limit.
+ */
 export const HASH_BYTES_MAX = 500;
 
 /** CouchDB also stores the generation 0, and revisions without a hash (`9999-`). */
 const REVISION = /^(?:0|[1-9][0-9]{0,14})-/;
-/** CouchDB reads the generation as Erlang does, and stores `+01-a` as `1-a`. */
+/** CouchDB parses the generation as Erlang does and stores `+01-a` as `1-a`. */
 const REVISION_READ = /^\+?0*[0-9]{1,15}-/;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
@@ -32,7 +36,7 @@ export function formatRevision({ generation, hash }: RevisionParts): Revision {
   return `${generation}-${hash}`;
 }
 
-/** Whether a database can have a revision of this very name. */
+/** Whether a database can store a revision with exactly this name. */
 export function isRevision(text: string): boolean {
   if (!REVISION.test(text)) return false;
   const hash = text.slice(text.indexOf("-") + 1);
@@ -49,7 +53,7 @@ export function parseRevision(revision: Revision): RevisionParts {
   };
 }
 
-/** The path with its hashes in the form that is stored. Throws STORE_REVISION_INVALID. */
+/** The path with its hashes in stored form. Throws STORE_REVISION_INVALID. */
 export function canonicalPath(path: RevisionPath): RevisionPath {
   const { start, hashes } = path;
   if (
@@ -63,7 +67,7 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
   return { start, hashes: hashes.map(canonicalHash) };
 }
 
-/** Whether a hash, in the form that is stored, is one of the usual 16 bytes. */
+/** Whether a hash in stored form is one of the usual 16 bytes. */
 export function isDigest(hash: string): boolean {
   return hash.length === 32 && isLowerCaseHex(hash);
 }
@@ -77,7 +81,7 @@ export function hashDigest(hash: string): Uint8Array | undefined {
   return lastDigest;
 }
 
-/** A write of a revision needs its digest once for each of its records. */
+/** Cached: a write of a revision needs the digest for each of its records. */
 let lastHash = "";
 let lastDigest: Uint8Array | undefined;
 

@@ -1,20 +1,26 @@
-/** What a security object allows to a user (`couch_db:check_is_admin`, `check_is_member`). */
+/** Rights that a security object grants (`couch_db:check_is_admin`, `check_is_member`). */
 import type { JsonText } from "../../base/index.ts";
 
 /**
- * The rights of a user: what decides whether they may read or write here.
+ * The rights of a user, which decide whether they may read or write here.
  *
- * Three other types say more, or less, of the same user. `User` (`api`) is the sender of a request, and how they were authenticated.
- * `WriteContext` (`hooks.ts`) is a subject that writes, and how its edits are judged. `Requester` (`replicator`) is the part of a
- * subject that decides who may start or cancel a transient job.
+ * Related types: `User` (`api`) is the sender of a request, with the way they were authenticated.
+ * `WriteContext` (`hooks.ts`) is a subject that writes, with the way its edits are judged.
+ * `Requester` (`replicator`) is the part of a subject that decides who may start or cancel a
+ * transient job.
  */
 export interface SecuritySubject {
-  /** Null for a user without a name: anonymous, or anybody at a server without administrators. */
+  /**
+   * Null for a user without a name: anonymous, or any client of a server without administrators.
+   */
   readonly userName: string | null;
   readonly roles: readonly string[];
-  /** Whether the user is a server admin, to whom no security object applies. */
+  /** Whether the user is a server administrator, to whom security objects do not apply. */
   readonly isAdmin: boolean;
-  /** Who vouched for the name and the roles (`jwt`, `proxy`); absent when it was the server's own directory of users. */
+  /**
+   * Handler that vouched for name and roles (`jwt`, `proxy`); absent for the server's own directory
+   * of users.
+   */
   readonly vouchedBy?: string;
 }
 
@@ -28,12 +34,12 @@ export function isDatabaseAdmin(security: JsonText, user: SecuritySubject): bool
   return user.isAdmin || belongs(groupOf(JSON.parse(security), "admins"), user);
 }
 
-/** Whether the user may read and write. A database without members is open to everybody. */
+/** Whether the user may read and write. A database without members is public. */
 export function isDatabaseMember(security: JsonText, user: SecuritySubject): boolean {
   if (user.isAdmin) return true;
   const parsed = JSON.parse(security);
   const members = groupOf(parsed, "members");
-  // What CouchDB 1.0 called them.
+  // The name of members in CouchDB 1.0.
   const { names, roles } = parsed.members === undefined ? groupOf(parsed, "readers") : members;
   const isPublic = names.length === 0 && roles.length === 0;
   return isPublic || belongs({ names, roles }, user) || belongs(groupOf(parsed, "admins"), user);

@@ -1,18 +1,21 @@
-/** The security object of a database: a text that the layer above judges by. */
+/** The security object of a database: text that the layer above interprets. */
 import { type JsonText, OperationalError, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { readRest } from "../documents/document-reader.ts";
 import { chunkCountOf, decodeSecurity, encodeSecurity } from "../records/body-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
-/** CouchDB's `admin_only`: only server admins come in. */
+/** CouchDB's `admin_only`: access for server administrators only. */
 export const SECURITY_ADMIN_ONLY: JsonText =
   '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}';
 
-/** Of a security object in UTF-8: some ten thousand names. Every request of a user who is no server admin reads all of it. */
+/**
+ * Longest security object in UTF-8: about ten thousand names. Every request of a user who is not a
+ * server administrator reads all of it.
+ */
 export const SECURITY_BYTES_MAX = 1024 * 1024;
 
-/** Undefined until one is set. */
+/** Returns `undefined` until one is set. */
 export async function readSecurity(
   tx: ReadTransaction,
   keys: DatabaseKeys,
