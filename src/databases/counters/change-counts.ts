@@ -8,14 +8,14 @@
  *
  *   the sum of the shares from the boundary on  =  the number of changes after it.
  *
- * A count scans from its sequence to the next boundary and adds up the shares from there. Every step
- * preserves the invariant:
+ * A count scans from its sequence to the next boundary and adds up the shares from there. Every
+ * step preserves the invariant:
  *
  * - A transaction sets one share at its own versionstamp, before its changes, to their number.
  * - A writer that moves an old change subtracts one from the share at the last boundary before it,
  *   or, if it cannot read boundaries, from a share at the change's own position. Any position is
- *   correct that no boundary separates from the change. The writer may have read an old state of the
- *   store, because new boundaries only arise after all changes that it can move.
+ *   correct that no boundary separates from the change. The writer may have read an old state of
+ *   the store, because new boundaries only arise after all changes that it can move.
  * - One transaction in many turns its versionstamp into a boundary.
  * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and
  *   clears redundant boundaries.

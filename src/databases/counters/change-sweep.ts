@@ -2,9 +2,10 @@
  * Limits the number of shares and boundaries that count the update sequence (`change-counts.ts`
  * defines their invariant).
  *
- * A share that belongs to no boundary is joined with the share of the boundary before it: it is read
- * and cleared, and its count is added there. A boundary between two short stretches is cleared. Its
- * share, to which others may be adding concurrently, remains until a later sweep joins it.
+ * A share that belongs to no boundary is joined with the share of the boundary before it: it is
+ * read and cleared, and its count is added there. A boundary between two short stretches is
+ * cleared. Its share, to which others may be adding concurrently, remains until a later sweep joins
+ * it.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {

@@ -2,9 +2,9 @@
  * Writes documents: judges each edit against its document's tree, resolves its attachments, then
  * writes.
  *
- * All reads come first, concurrently for the edits of a batch. The writes are synchronous and in the
- * order of the edits. Two writers of different documents never read and write the same key: counters
- * are added to without a read, and positions in the update sequence are versionstamps.
+ * All reads come first, concurrently for the edits of a batch. The writes are synchronous and in
+ * the order of the edits. Two writers of different documents never read and write the same key:
+ * counters are added to without a read, and positions in the update sequence are versionstamps.
  */
 import { type Runtime, Turns } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";

@@ -2,10 +2,10 @@
  * Local documents: one current revision `0-n`, without history; neither in the update sequence nor
  * replicated.
  *
- * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given one plus
- * one, whatever the stored one is; the writer of a checkpoint detects another writer by reading it.
- * Unlike in CouchDB, a write that names the revision of a missing document is a conflict, as for any
- * other document.
+ * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given one
+ * plus one, whatever the stored one is; the writer of a checkpoint detects another writer by
+ * reading it. Unlike in CouchDB, a write that names the revision of a missing document is a
+ * conflict, as for any other document.
  */
 import { assert, OperationalError, type Page, type Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";

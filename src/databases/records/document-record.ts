@@ -3,11 +3,12 @@
  *
  *   format (1 byte), versionstamp of the change (12), number of chunks,
  *   number of leaves, then each leaf, winner first:
- *     generation, flags, body chunks, body bytes, and with attachments: chunks, bytes, encoded bytes
+ *     generation, flags, body chunks, body bytes,
+ *     and with attachments: chunks, bytes, encoded bytes
  *     number of hashes that no earlier leaf listed
  *     1 + the position of the listed hash below them, or 0 if none is known
- *     1 and the hashes, 16 bytes each; or, if one is a foreign text, 0 and for each hash either 0 and
- *     16 bytes or a length and a text
+ *     1 and the hashes, 16 bytes each;
+ *     or, if one is a foreign text, 0 and for each hash either 0 and 16 bytes or a length and a text
  *
  * The record is split into chunks: a tree of many long branches exceeds the store's limit for a
  * value.

@@ -3,10 +3,10 @@
  *
  * It is represented by its leaves, each of which refers to its ancestors; branches share them. A
  * revision id determines its whole history (its hash is derived from its parent's), so nodes are
- * identified by it. Grafting is a union of paths, so the order in which paths arrive does not matter.
- * Two paths can disagree on a revision's parent only with forged ids; the first one then wins.
- * Stemming drops ancestors beyond the limit, so the "tree" may have several roots, and a later path
- * can join them again.
+ * identified by it. Grafting is a union of paths, so the order in which paths arrive does not
+ * matter. Two paths can disagree on a revision's parent only with forged ids; the first one then
+ * wins. Stemming drops ancestors beyond the limit, so the "tree" may have several roots, and a
+ * later path can join them again.
  *
  * A tree belongs to the transaction that loaded it and changes in place.
  */
