@@ -291,6 +291,26 @@ describe("an attachment", () => {
     },
     { name: "is not removed without the revision", ask: "DELETE /films/a/digits", status: 409 },
     {
+      name: "that the document lacks is not removed, whether the revision is named or not",
+      ask: "DELETE /films/a/none",
+      ...refusal(404, "not_found", "Document is missing attachment"),
+    },
+    {
+      name: "is not removed from a document that never was",
+      ask: "DELETE /films/b/x",
+      ...refusal(404, "not_found", "missing"),
+    },
+    {
+      name: "is not removed from a revision of a document that never was",
+      ask: "DELETE /films/b/x?rev=1-967a00dff5e02add41819138abb3284d",
+      ...refusal(409, "not_found", "missing_rev"),
+    },
+    {
+      name: "is not removed from a revision that is none",
+      ask: "DELETE /films/b/x?rev=x",
+      ...refusal(400, "bad_request", "Invalid rev format"),
+    },
+    {
       name: "of a document that never was is missing",
       ask: "GET /films/b/x",
       ...refusal(404, "not_found", "missing"),

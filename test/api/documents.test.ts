@@ -366,8 +366,13 @@ describe("writing a document", () => {
       if (request.includes("batch=ok")) expect(answer.status, request).toBe(202);
       else expect(answer.status, request).toBe(409);
     }
-    for (const path of ["a?rev=1-x", "a/x?rev=1-x", "_local/a?rev=0-1"]) {
-      expect((await ask(`DELETE /films/${path}`)).status, path).toBe(404);
+    const removals = [
+      ["a?rev=1-x", 404],
+      ["a/x?rev=1-x", 409],
+      ["_local/a?rev=0-1", 404],
+    ] as const;
+    for (const [path, status] of removals) {
+      expect((await ask(`DELETE /films/${path}`)).status, path).toBe(status);
     }
     const docs = ["a", "a", "_design/a", "_local/a"].map((_id) => ({ _id, _rev: "0-7" }));
     const { json: rows } = await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -480,6 +485,15 @@ describe("writing a document", () => {
         name: "with a stub of nothing",
         ask: "PUT /films/c",
         body: { _attachments: { x: { stub: true } } },
+        ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
+      },
+      {
+        name: "with a stub of nothing and a revision of a document that does not exist",
+        ask: "PUT /films/c",
+        body: {
+          _rev: "1-967a00dff5e02add41819138abb3284d",
+          _attachments: { x: { stub: true } },
+        },
         ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
       },
       {

@@ -345,6 +345,14 @@ describe("_find", () => {
       refusal(400, "invalid_bookmark", 'Invalid bookmark value: "x"'),
     ),
     find(
+      "refuses a bookmark that is a list",
+      { selector, bookmark: ["index:1:00"] },
+      {
+        ...refusal(400, "invalid_bookmark", 'Invalid bookmark value: ["index:1:00"]'),
+        differs: "CouchDB fails with 500 unknown_error",
+      },
+    ),
+    find(
       "takes the bookmark of an empty answer for the begin",
       { selector, fields, bookmark: "nil" },
       { ...ids("d1", "d2", "d3"), differs: "CouchDB refuses the bookmark that it gave" },

@@ -147,10 +147,15 @@ async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   const name = parameter(call, "attachment");
   const parent = requestRevision(call);
-  await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
-  const { document } = await openParent(parts, call, id, parent);
-  if (document === undefined) throw conflict();
-  attachmentOf(document, name);
+  const { document } =
+    parent === undefined
+      ? await readDatabase(parts, call, async (tx, database) => ({
+          document: await findDocument(tx, database, id),
+        }))
+      : await openParent(parts, call, id, parent);
+  // CouchDB compares revisions last.
+  if (document !== undefined) attachmentOf(document, name);
+  if (document === undefined || parent === undefined) throw conflict();
   const { revision } = await writeOne(parts, call, {
     mode: "interactive",
     id,

@@ -116,7 +116,14 @@ export class DocumentWriter {
     }
     const parent = interactiveParent(loaded, edit);
     if (parent !== "conflict") return { kind: "interactive", loaded, parent };
-    return { kind: "outcome", outcome: { kind: "conflict", id: edit.id } };
+    const { id, attachments } = edit;
+    const stub = attachments.find(({ kind }) => kind === "stub");
+    // CouchDB resolves the stubs of a document that does not exist before it compares revisions.
+    const outcome: WriteOutcome =
+      stub === undefined || loaded.tree.winner !== undefined
+        ? { kind: "conflict", id }
+        : { kind: "missing-stub", id, name: stub.name };
+    return { kind: "outcome", outcome };
   }
 
   /**
