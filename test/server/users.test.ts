@@ -75,6 +75,16 @@ describe("documents of users", () => {
     expect(json).not.toHaveProperty("password");
   });
 
+  test("keep no password, even when they are deleted with one", async () => {
+    const _rev = await signUp();
+    const body = document({ _rev, _deleted: true, password: "later" });
+    const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
+    expect(status).toBe(200);
+    const left = await ask("GET", `${pathOf(name)}?rev=${json.rev}`, { as: ROOT });
+    expect(left.json).toMatchObject({ _deleted: true });
+    expect(left.json).not.toHaveProperty("password");
+  });
+
   test("can be made by somebody unknown, without roles", async () => {
     expect((await ask("PUT", pathOf(name), { body: document() })).status).toBe(201);
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).json.userCtx.name).toBe(name);

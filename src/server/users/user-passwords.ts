@@ -32,7 +32,7 @@ export async function hashPasswords(
 
 async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Promise<DocumentEdit> {
   const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body.text);
-  if (edit.deleted || password === undefined || password === null) return edit;
+  if (password === undefined || password === null) return edit;
   if (typeof password !== "string") {
     throw new ProtocolError(403, "forbidden", invalidPassword(password));
   }
