@@ -93,7 +93,7 @@ test("the filter of an index sees all of a long document, elsewhere", async () =
     { paths: [["one"]], filter: other },
     { paths: [["missing"]], filter: withoutField },
   ];
-  const document = await open(LONG_BODY, indexes, limits);
+  const document = await open(LONG_BODY, indexes, { limits });
   expect([passing, other, withoutField].map((filter) => document.passes(filter))).toEqual([
     true,
     false,
@@ -110,7 +110,22 @@ function at(value: unknown, path: readonly string[]): unknown {
   }, value);
 }
 
-async function open(body: string, indexes: readonly Indexing[], limits = limitsOf()) {
+test.each([BODY, LONG_BODY].map((body) => [body.length, body] as const))(
+  "a document of %i bytes has _conflicts only if it has conflicts",
+  async (_, body) => {
+    const path = ["_conflicts"];
+    const indexes = [{ paths: [path], filter: undefined }];
+    const conflicting = await open(body, indexes, { conflicts: ["1-b"] });
+    expect((await open(body, indexes)).valueAt(path)).toBeUndefined();
+    expect(JSON.stringify(conflicting.valueAt(path))).toBe('["1-b"]');
+  },
+);
+
+async function open(
+  body: string,
+  indexes: readonly Indexing[],
+  { limits = limitsOf(), conflicts = [] as readonly string[] } = {},
+) {
   const document: Document = {
     id: "a",
     revision: "1-a",
@@ -119,7 +134,7 @@ async function open(body: string, indexes: readonly Indexing[], limits = limitsO
     revisions: { start: 1, hashes: ["a"] },
     attachments: [],
   };
-  return indexedDocument({ document, conflicts: [] }, indexes, limits, turns);
+  return indexedDocument({ document, conflicts }, indexes, limits, turns);
 }
 
 function limitsOf(

@@ -94,3 +94,25 @@ test.each([{ $not: {} }, { $not: { $not: {} } }, { n: { $mod: [2, 1, 0] } }, { n
     expect(() => compileSelector(selector)).toThrow(ProtocolError);
   },
 );
+
+test.each([
+  [{ n: { $not: { $eq: true } } }, [false, 1]],
+  [{ n: { $not: { $ne: true } } }, [true]],
+  [{ n: { $not: { $exists: true } } }, [undefined]],
+  [{ n: { $not: { $exists: false } } }, [true, false, 1]],
+  [{ $nor: [{ n: false }] }, [true, 1]],
+])("the opposite of a condition with a boolean: %j", (selector, expected) => {
+  const all = [true, false, 1, undefined].map((n) => (n === undefined ? {} : { n }));
+  expect(all.filter(compileSelector(selector)).map(({ n }) => n)).toEqual(expected);
+});
+
+// CouchDB 3.5 resolves `$nor` only outside these operators, and finds that no element matches.
+test.each([
+  [{ l: { $elemMatch: { $nor: [{ $eq: 1 }] } } }, [[1, 2], [2]]],
+  [{ l: { $allMatch: { $nor: [{ $eq: 1 }] } } }, [[2]]],
+  [{ l: { $not: { $elemMatch: { $nor: [{ $eq: 1 }] } } } }, [[1], []]],
+  [{ l: { $elemMatch: { $not: { $nor: [{ $eq: 1 }] } } } }, [[1, 2], [1]]],
+])("$nor has its meaning within $elemMatch and $allMatch: %j", (selector, expected) => {
+  const all = [[1, 2], [1], [2], []].map((l) => ({ l }));
+  expect(all.filter(compileSelector(selector)).map(({ l }) => l)).toEqual(expected);
+});

@@ -96,6 +96,20 @@ test("all documents are indexed by a job, which goes when it is done", async () 
   await onceNoJob(node);
 });
 
+test("an index that is deleted is cleared by a job, which goes when it is done", async () => {
+  const node = await openFull();
+  node.start();
+  await node.put("films", "_design/n", DESIGN);
+  await onceReady(node);
+  await onceNoJob(node);
+  await node.put("films", "_design/n", "{}", true);
+  await onceNoJob(node);
+  const listed = node.kv.read(async (tx) =>
+    node.indexes.list(tx, await node.databases.open(tx, "films")),
+  );
+  expect(await listed).toEqual([]);
+});
+
 test("a build that a node left is finished by another one", async () => {
   const storage = new MemoryStorage();
   const first = await openFull(storage);

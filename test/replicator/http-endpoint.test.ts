@@ -599,3 +599,54 @@ async function* pieces(): AsyncIterable<Uint8Array> {
 function textOf(body: FetchRequest["body"]): string {
   return Buffer.from(body as Uint8Array).toString();
 }
+
+test("possible ancestors that are no revisions are left out", async () => {
+  const ancestors = '["1-a",["1-b"],5,null,"x",{"a":1},"2-c"]';
+  const body = `{"a":{"missing":["3-a"],"possible_ancestors":${ancestors}}}`;
+  const endpoint = open(() => ({ status: 200, body }));
+  const missing = await endpoint.missingRevisions(new Map([["a", ["3-a"]]]), signal);
+  expect(missing.get("a")?.possibleAncestors).toEqual(["1-a", "2-c"]);
+});
+
+test.each([
+  ['"error":"forbidden","reason":7', { error: "forbidden", reason: "7" }],
+  ['"error":"forbidden","reason":null', { error: "forbidden" }],
+  ['"error":"forbidden"', { error: "forbidden" }],
+  ['"error":7,"reason":"no","status":403', { error: "7", reason: "no" }],
+])("the refusal of a document may have any members: %s", async (members, expected) => {
+  const body = `[{"id":"a","rev":"1-a",${members}}]`;
+  const endpoint = open(() => ({ status: 201, body }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const failures = await endpoint.writeDocuments(documents, signal);
+  expect(failures).toMatchObject([{ id: "a", ...expected }]);
+});
+
+test.each([
+  ['{"error":"too_large","reason":7}', { error: "too_large", reason: "" }],
+  ['{"error":7,"reason":null}', { error: "too_large", reason: "" }],
+  ['{"error":"big","reason":"no"}', { error: "big", reason: "no" }],
+  ["<html>", { error: "too_large", reason: "" }],
+])("the refusal of all documents may have any members: %s", async (body, expected) => {
+  const endpoint = open(() => ({ status: 413, body }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const failures = await endpoint.writeDocuments(documents, signal);
+  expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
+});
+
+test.each([
+  ["http://host/db", "http://host/_users", false],
+  ["http://host/db", "http://host/other", true],
+  ["http://host/_users", "http://host/other/_users", true],
+  ["http://host/_users", "http://host/db", true],
+])("a server that moves %s to %s is followed: %s", async (named, place, isFollowed) => {
+  const endpoint = open(
+    ({ url }) =>
+      url.startsWith(`${named}/`) || url === named
+        ? { status: 302, headers: { location: `${place}/` } }
+        : { status: 200, body: '{"db_name":"x","update_seq":3,"instance_start_time":"1"}' },
+    { named },
+  );
+  const asking = endpoint.info(signal);
+  if (isFollowed) expect(await asking).toMatchObject({ updateSequence: 3 });
+  else await expect(asking).rejects.toThrow();
+});

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { Notifier } from "../../src/base/index.ts";
 import { NodeReporter, type RunCounts } from "../../src/replicator/index.ts";
 import { RunMinutes } from "../../src/replicator/nodes/run-rates.ts";
+import { ReplicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { RunTally } from "../../src/server/metrics/run-tally.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
@@ -68,6 +69,10 @@ test("the hour is that of all processes, also of one that has stopped, and older
     }).run((stopping[index] as AbortController).signal),
   );
   const hour = () => world.until(replicator.nodes.rates());
+  const rowCount = async (): Promise<number> => {
+    const range = new ReplicatorKeys(SUBSPACES.replicator).runRatesFrom(0);
+    return (await world.until(kv.read((tx) => tx.getRangePage(range)))).entries.length;
+  };
   const last = async () => (await hour()).findLast((minute) => minute.counts !== undefined);
 
   totals[0] = counts(3, 1, 100);
@@ -88,7 +93,11 @@ test("the hour is that of all processes, also of one that has stopped, and older
   await world.time.run(world.time.nowMs + 60_000);
   expect((await hour()).at(-2)).toMatchObject({ counts: counts(5, 3, 111) });
   await world.time.run(world.time.nowMs + 3_600_000);
+  const before = await rowCount();
   await world.until(cleanUp.once());
+  // Both processes wrote in the first minute.
+  expect(await rowCount()).toBeLessThan(before);
+  expect(await rowCount()).toBeLessThanOrEqual(61);
   expect((await hour()).every((minute) => minute.counts?.documentCount === 0)).toBe(true);
   stopping[0]?.abort();
   await world.until(running[0] as Promise<void>);

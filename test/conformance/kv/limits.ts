@@ -22,6 +22,19 @@ export function limitTests(fixture: () => Fixture): void {
     }
   });
 
+  test("a range with a bound of more than 10,000 bytes is refused", async () => {
+    const { kv } = fixture();
+    const longer = new Uint8Array(10_010).fill(1);
+    const refusal = { code: "KV_KEY_TOO_LARGE" };
+    for (const range of [
+      { begin: longer, end: EVERYTHING.end },
+      { begin: EVERYTHING.begin, end: longer },
+    ]) {
+      await expect(kv.read((tx) => tx.getRangePage(range))).rejects.toMatchObject(refusal);
+      await expect(kv.transact(async (tx) => tx.clearRange(range))).rejects.toMatchObject(refusal);
+    }
+  });
+
   test("a value of 100,000 bytes is stored, a larger one is refused", async () => {
     const largest = new Uint8Array(100_000).fill(7);
     await fixture().kv.transact(async (tx) => tx.set(bytes("v"), largest));

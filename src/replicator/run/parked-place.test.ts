@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import { findAtBeginning } from "./parked-place.ts";
+
+/** A database without checkpoints. */
+function madeAt(instanceStartTime: string): Endpoint {
+  const info = async () => ({ instanceStartTime, updateSequence: 1 });
+  return { info, readLocal: async () => undefined } as unknown as Endpoint;
+}
+
+test.each([
+  [{ source: "1", target: "2" }, true],
+  [{ source: "3", target: "2" }, false],
+  [{ source: "1", target: "3" }, false],
+  [{ source: "3", target: "3" }, false],
+  [{ source: "0", target: "2" }, false],
+  [{ source: "1", target: "0" }, false],
+])(
+  "a run that parked at the beginning goes on there between the same databases only: %j",
+  async (now, isFound) => {
+    const parts = {
+      source: madeAt(now.source),
+      target: madeAt(now.target),
+      ids: { baseId: "b" },
+      ownCheckpoint: {} as never,
+    };
+    for (const unknown of [undefined, "source", "target"] as const) {
+      const startTimes = { source: "1", target: "2", ...(unknown && { [unknown]: "0" }) };
+      const parked = { sequence: 0, statistics: {} as never, startTimes };
+      const found = await findAtBeginning(parts, parked, new AbortController().signal);
+      // Databases that do not say when they were made may be others.
+      expect([unknown, found !== undefined]).toEqual([unknown, isFound && unknown === undefined]);
+    }
+  },
+);
