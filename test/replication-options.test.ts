@@ -1,13 +1,8 @@
 /** The options of a replication are what their table says: in documents and bodies, and in the configuration. */
+
 import { expect, test } from "vitest";
-import {
-  FAR_BOUNDS,
-  type Option,
-  parseReplication,
-  REPLICATION_OPTIONS,
-  type ReplicationInvalidError,
-  WEIGHT,
-} from "../src/replicator/index.ts";
+import { FAR_BOUNDS, type Option, REPLICATION_OPTIONS, WEIGHT } from "../src/contract/index.ts";
+import { parseReplication, type ReplicationInvalidError } from "../src/replicator/index.ts";
 import { Configuration } from "../src/server/settings/configuration.ts";
 import { parseIni } from "../src/server/settings/ini.ts";
 import {

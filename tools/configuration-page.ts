@@ -3,7 +3,7 @@
  * and CouchDB's settings without effect. `npm test` fails when the page is stale;
  * `npx vitest run --project quick test/configuration-page.test.ts -u` updates it.
  */
-import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../src/replicator/index.ts";
+import { DOCUMENT_OPTIONS, type Option } from "../src/contract/index.ts";
 import { LISTED_SETTINGS } from "../src/server/settings/config.ts";
 import { settingDefault } from "../src/server/settings/configuration.ts";
 import {
@@ -25,7 +25,7 @@ export function withTables(page: string): string {
       ...settings.map(settingRow),
     ]);
   }
-  const options = [...Object.values(REPLICATION_OPTIONS), WEIGHT].map(optionRow);
+  const options = DOCUMENT_OPTIONS.map(optionRow);
   made = withTable(made, "Fields of replication documents", [
     "| option | default | values | unit | meaning |",
     ...options,

@@ -24,6 +24,10 @@ const { output } = await build({
     // The content security policy lets no data: in.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // The dashboard needs words and types of the contract, not its schemas.
+    rolldownOptions: {
+      treeshake: { moduleSideEffects: (id) => !/\/contract\/|\/typebox\//.test(id) },
+    },
   },
 });
 

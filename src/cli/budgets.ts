@@ -1,18 +1,11 @@
 /** `tandem budgets`: limits of a cluster's use of a server. */
 import type { Command } from "commander";
+import type { Budget, BudgetPage, BudgetRates } from "../contract/index.ts";
 import { maskCredentials, percentEncode } from "../protocol/index.ts";
 import { answerWith, printOk } from "./answers.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
-
-type Limits = Readonly<Record<string, number>>;
-
-interface BudgetView {
-  readonly name: string;
-  readonly read?: Limits;
-  readonly write?: Limits;
-}
 
 interface BudgetFlags extends ServerFlags {
   readonly read?: readonly string[];
@@ -50,10 +43,7 @@ export function addBudgetsCommand(program: Command): void {
     );
 }
 
-function limitsOf(
-  side: "read" | "write",
-  texts: readonly string[] | undefined,
-): Partial<Record<"read" | "write", Limits>> {
+function limitsOf(side: "read" | "write", texts: readonly string[] | undefined): Partial<Budget> {
   if (texts === undefined) return {};
   const entries = texts.map((text) => {
     const [, name, number] = /^(\w+)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
@@ -77,15 +67,13 @@ function pathOf(name: string): string {
 }
 
 function print(answer: unknown): string {
-  const { budgets } = answerWith<{ readonly budgets: readonly BudgetView[] }>(answer, {
-    budgets: "array",
-  });
+  const { budgets } = answerWith<BudgetPage>(answer, { budgets: "array" });
   if (budgets.length === 0) return "there are no budgets\n";
   const rows = budgets.map(({ name, read, write }) => [name, shown(read), shown(write)]);
   return table([["SERVER", "READ", "WRITE"], ...rows]);
 }
 
-function shown(limits: Limits | undefined): string {
-  const entries = Object.entries(limits ?? {});
+function shown(limits: BudgetRates): string {
+  const entries = Object.entries(limits);
   return entries.length === 0 ? "-" : entries.map(([name, value]) => `${name}=${value}`).join(" ");
 }

@@ -1,6 +1,7 @@
 /** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
 
 import type { Command } from "commander";
+import type { GroupRow } from "../contract/index.ts";
 import { percentEncode } from "../protocol/index.ts";
 import { answerWith, ForeignAnswerError, textAnswer } from "./answers.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
@@ -8,14 +9,6 @@ import { table } from "./table.ts";
 
 interface ConfigFlags extends ServerFlags {
   readonly node: string;
-}
-
-interface GroupView {
-  readonly name: string;
-  readonly shares: number;
-  readonly usage_sec: number;
-  readonly jobs: Readonly<Record<"running" | "pending" | "ended", number>>;
-  readonly longest_wait_sec: number;
 }
 
 interface Welcome {
@@ -127,7 +120,7 @@ function printShares(answer: unknown): string {
 }
 
 function printUsage(answer: unknown): string {
-  const { groups } = answerWith<{ readonly groups: readonly GroupView[] }>(answer, {
+  const { groups } = answerWith<{ readonly groups: readonly GroupRow[] }>(answer, {
     groups: "array",
   });
   const rows = groups.map(({ name, shares, usage_sec: usage, jobs, longest_wait_sec: wait }) => [

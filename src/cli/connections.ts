@@ -1,6 +1,7 @@
 /** An endpoint for a command that works without a server. */
 
 import type { Runtime } from "../base/index.ts";
+import type { ReplicationOptions } from "../contract/index.ts";
 import {
   createSystemRuntime,
   openUndiciFetch,
@@ -25,7 +26,6 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   ReplicationInvalidError,
-  type ReplicationOptions,
 } from "../replicator/index.ts";
 
 /** How long a request may go on failing: a command has no health threshold. */

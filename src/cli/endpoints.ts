@@ -1,21 +1,11 @@
 /** `tandem endpoints`: the servers that the jobs of a cluster copy from and to. */
 
 import type { Command } from "commander";
+import type { EndpointPage, EndpointRow } from "../contract/index.ts";
 import { percentEncode } from "../protocol/index.ts";
 import { answerWith } from "./answers.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
-
-interface EndpointView {
-  readonly host: string;
-  readonly source_jobs: number;
-  readonly target_jobs: number;
-  readonly failing: Readonly<Record<string, number>>;
-  readonly outage: { readonly confirmed: boolean } | null;
-  readonly limiter_ms: number;
-  readonly latency_ms: number | null;
-  readonly budgets: readonly unknown[];
-}
 
 interface EndpointFlags extends ServerFlags {
   readonly limit?: string;
@@ -34,9 +24,7 @@ export function addEndpointsCommand(program: Command): void {
 }
 
 function print(answer: unknown): string {
-  const { endpoints } = answerWith<{ readonly endpoints: readonly EndpointView[] }>(answer, {
-    endpoints: "array",
-  });
+  const { endpoints } = answerWith<EndpointPage>(answer, { endpoints: "array" });
   if (endpoints.length === 0) return "no job names another server\n";
   const rows = endpoints.map((endpoint) => [
     endpoint.host,
@@ -51,7 +39,7 @@ function print(answer: unknown): string {
   return table([["SERVER", "FROM", "TO", "LATENCY", "STATE", "FAILING"], ...rows]);
 }
 
-function heldBack({ outage, limiter_ms: limiterMs, budgets }: EndpointView): string {
+function heldBack({ outage, limiter_ms: limiterMs, budgets }: EndpointRow): string {
   const states = [
     ...(outage === null ? [] : [outage.confirmed ? "away" : "perhaps away"]),
     ...(limiterMs === 0 ? [] : [`slowed by ${limiterMs} ms`]),

@@ -1,25 +1,8 @@
 /** Groups of jobs that fail, for people. */
+import type { FailingGroup, FailingPage } from "../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { printable, table } from "./table.ts";
-
-interface GroupView {
-  readonly class: string;
-  readonly side: string | null;
-  readonly host: string | null;
-  readonly count: number;
-  readonly since: string;
-  readonly next_try: string | null;
-  readonly error: string;
-  readonly reason: string;
-  readonly example: string;
-}
-
-interface GroupsAnswer {
-  readonly groups: readonly GroupView[];
-  readonly total_rows: number;
-  readonly jobs: number;
-}
 
 /** Of a terminal. */
 const WIDTH_MAX = 80;
@@ -32,7 +15,7 @@ export function printFailingGroups(answer: unknown): string {
     groups,
     total_rows: total,
     jobs,
-  } = answerWith<GroupsAnswer>(answer, {
+  } = answerWith<FailingPage>(answer, {
     groups: "array",
     total_rows: "number",
   });
@@ -51,17 +34,17 @@ export function printFailingGroups(answer: unknown): string {
   const [head = "", ...lines] = table([heading, ...rows])
     .trimEnd()
     .split("\n");
-  const text = lines.map((line, index) => `${line}\n${wordsOf(groups[index] as GroupView)}`);
+  const text = lines.map((line, index) => `${line}\n${wordsOf(groups[index] as FailingGroup)}`);
   const shown = groups.length < total ? `${groups.length} of ${total} groups` : "All of these";
   return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\nTo list or steer a group, for example the first:\n  ${commandFor(first)}\n`;
 }
 
-function wordsOf({ error, reason, example }: GroupView): string {
+function wordsOf({ error, reason, example }: FailingGroup): string {
   const line = printable(`    ${reason === "" ? error : `${error}: ${reason}`}`);
   return `${shortened(line, WIDTH_MAX)}\n${shortened(printable(`    such as ${example}`), WIDTH_MAX)}`;
 }
 
-function commandFor(group: GroupView): string {
+function commandFor(group: FailingGroup): string {
   // A host without a port would be the host on any port.
   const exactly = group.host === null || /:\d+$/.test(group.host) ? group.host : `${group.host}:`;
   const host = quoted(printable(exactly ?? "-"));

@@ -1,90 +1,17 @@
 /** The server's JSON about jobs, for people. */
 import { printJson } from "../base/index.ts";
+import type { FailurePage, Job, JobEvent, JobPage, JobRun } from "../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { printable, table } from "./table.ts";
 
-interface JobView {
-  readonly id: string;
-  readonly state: string;
-  readonly paused: boolean;
-  readonly parked: boolean;
-  readonly database: string | null;
-  readonly doc_id: string | null;
-  readonly source: string | null;
-  readonly target: string | null;
-  readonly user: string | null;
-  readonly node: string | null;
-  readonly error_count: number;
-  readonly left_behind: number;
-  readonly lag_sec: number | null;
-  readonly pending: number | null;
-  readonly docs_per_sec: number;
-  readonly bytes_per_sec: number;
-  readonly held_back_by: string | null;
-  readonly next_try: string | null;
-  readonly last_failure: {
-    readonly class: string;
-    readonly error: string;
-    readonly reason: string;
-    readonly tries: number;
-    readonly next_try: string | null;
-  } | null;
-  readonly failing_since: string | null;
-  readonly info: Readonly<Record<string, unknown>> | null;
-  readonly history: readonly {
-    readonly timestamp: string;
-    readonly type: string;
-    readonly reason?: string;
-  }[];
-  readonly control: readonly {
-    readonly timestamp: string;
-    readonly action: string;
-    readonly user: string | null;
-    readonly why: string | null;
-    readonly since?: unknown;
-  }[];
-}
-
-interface RunView {
-  readonly start: string;
-  readonly end: string;
-  readonly cause: string;
-  readonly reason: string | null;
-  readonly docs_written: number | null;
-  readonly doc_write_failures: number | null;
-  readonly bytes: number | null;
-  readonly lag_sec: number | null;
-  readonly checkpoint: unknown;
-}
-
 /** A job with its last runs. */
-export interface ShownJob extends JobView {
-  readonly runs: readonly RunView[];
-}
-
-interface JobsAnswer {
-  readonly jobs: readonly JobView[];
-  readonly total_rows: number | null;
-  readonly bookmark: string | null;
-}
-
-interface FailureView {
-  readonly id: string;
-  readonly rev: string;
-  readonly phase: string;
-  readonly status: number | null;
-  readonly reason: string;
-  readonly tries: number;
-}
-
-interface FailuresAnswer {
-  readonly failures: readonly FailureView[];
-  readonly total_rows: number;
+export interface ShownJob extends Job {
+  readonly runs: readonly JobRun[];
 }
 
 /** A line for each job; the rest of the width is the endpoints'. */
 export function printJobs(answer: unknown): string {
-  const { jobs, total_rows: total, bookmark } = answerWith<JobsAnswer>(answer, { jobs: "array" });
+  const { jobs, total_rows: total, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
   const rows = jobs.map((job) => [
     nameOf(job),
     stateOf(job),
@@ -97,29 +24,22 @@ export function printJobs(answer: unknown): string {
   return `${table([["JOB", "STATE", "LAG", "FROM → TO", "ERROR"], ...rows])}${more}`;
 }
 
-function stateOf({ paused, parked, state }: JobView): string {
+function stateOf({ paused, parked, state }: Job): string {
   if (paused) return "paused";
   return parked ? "parked" : state;
-}
-
-interface EventView {
-  readonly time: string;
-  readonly id: string;
-  readonly changes: readonly string[];
-  readonly job: JobView | null;
 }
 
 /** A line for an event; `gap`: some were forgotten before they were told. */
 export function printEvent(event: string | undefined, data: unknown): string {
   if (event !== "job") return "some events were missed: look at tandem jobs list\n";
-  const { time, id, changes, job } = data as EventView;
+  const { time, id, changes, job } = data as JobEvent;
   const name = job === null ? id : nameOf(job);
   const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
   return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
 }
 
 /** Also of a job that runs again. */
-function failureOf({ last_failure: failure, info }: JobView): string {
+function failureOf({ last_failure: failure, info }: Job): string {
   if (failure === null) return String(info?.error ?? "");
   return `${failure.error}: ${failure.reason}`;
 }
@@ -168,7 +88,7 @@ export function runsOf(answer: unknown): ShownJob["runs"] {
   return answerWith<Pick<ShownJob, "runs">>(answer, { runs: "array" }).runs;
 }
 
-function runTable(runs: readonly RunView[]): string {
+function runTable(runs: readonly JobRun[]): string {
   const rows = runs.map((run) => [
     run.start,
     run.end,
@@ -192,12 +112,12 @@ function shortSequence(sequence: unknown): string {
 }
 
 /** Of a job that is not behind, 0 s; of one of which nobody knows, a dash. */
-function lagOf({ lag_sec: lag }: Pick<JobView, "lag_sec">): string {
+function lagOf({ lag_sec: lag }: Pick<Job, "lag_sec">): string {
   return lag === null ? "-" : `${lag} s`;
 }
 
 export function printFailures(answer: unknown): string {
-  const { failures, total_rows: total } = answerWith<FailuresAnswer>(answer, {
+  const { failures, total_rows: total } = answerWith<FailurePage>(answer, {
     failures: "array",
     total_rows: "number",
   });
@@ -213,6 +133,6 @@ export function printFailures(answer: unknown): string {
   return table([["DOCUMENT", "REVISION", "PHASE", "STATUS", "TRIES", "REASON"], ...rows]);
 }
 
-function nameOf({ id, database, doc_id: documentId }: JobView): string {
+function nameOf({ id, database, doc_id: documentId }: Job): string {
   return documentId === null ? id : `${database}/${documentId}`;
 }

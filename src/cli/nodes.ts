@@ -2,29 +2,12 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import type { NodePage } from "../contract/index.ts";
 import { percentEncode } from "../protocol/index.ts";
 import { answerWith, printOk } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
-
-interface NodeView {
-  readonly id: string | null;
-  readonly name: string;
-  readonly pid: string;
-  readonly state: "running" | "draining" | "dead";
-  readonly drained: boolean;
-  readonly jobs: number;
-  readonly slots: number | null;
-  readonly memory_bytes: number | null;
-  readonly event_loop_delay_ms: number | null;
-  readonly lease_age_sec: number | null;
-  readonly version: string | null;
-}
-
-interface NodesAnswer {
-  readonly nodes: readonly NodeView[];
-}
 
 /** How often a node that drains is looked at. */
 const LOOK_MS = 500;
@@ -74,7 +57,7 @@ async function localName(server: Server): Promise<string> {
   return answerWith<{ readonly name: string }>(answer, { name: "string" }).name;
 }
 
-function nodesOf(answer: unknown): NodesAnswer {
+function nodesOf(answer: unknown): NodePage {
   return answerWith(answer, { nodes: "array" });
 }
 
@@ -87,7 +70,7 @@ function printNodes(answer: unknown): string {
   const rows = nodes.map((node) => [
     node.name,
     node.id ?? "-",
-    node.pid,
+    node.pid ?? "-",
     node.state,
     `${node.jobs}/${node.slots ?? "-"}`,
     node.memory_bytes === null ? "-" : `${Math.round(node.memory_bytes / 1_000_000)} MB`,

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { parseJson, printJson } from "../base/index.ts";
+import type { PlannedDatabases, Rule, RulePlan, RuleStatus, RulesPage } from "../contract/index.ts";
 import { percentEncode } from "../protocol/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
@@ -16,50 +17,11 @@ interface Flags extends ServerFlags {
   readonly bookmark?: string;
 }
 
-interface RuleView {
-  readonly name: string;
-  readonly source: Endpoint;
-  readonly target: Endpoint;
-  readonly status: {
-    readonly databases: number | null;
-    readonly jobs: number;
-    readonly states: Readonly<Record<string, number>>;
-    readonly failing: number;
-    readonly parked: number;
-    readonly left_behind: number;
-    readonly lag_sec: number;
-    readonly listed: string | null;
-    readonly followed_by: string | null;
-    readonly last_error: { readonly error: string; readonly reason: string } | null;
-    readonly cannot_copy: number;
-    readonly faults: readonly { readonly database: string; readonly reason: string }[];
-  };
-}
-
 type Endpoint = string | { readonly url: string } | undefined;
-
-interface PlannedView {
-  readonly count: number;
-  readonly first: readonly string[];
-}
-
-interface PlanView {
-  readonly databases: PlannedView;
-  readonly create: PlannedView;
-  readonly replace: PlannedView;
-  readonly cancel: PlannedView;
-  readonly cannot_copy: PlannedView;
-  readonly overwrite_security?: PlannedView;
-}
 
 interface OutcomeView {
   readonly dry_run?: boolean;
   readonly no_changes?: boolean;
-}
-
-interface RulesAnswer {
-  readonly rules: readonly RuleView[];
-  readonly bookmark: string | null;
 }
 
 const DRY_RUN = ["--dry-run", "say what it would do to jobs, and do nothing"] as const;
@@ -118,11 +80,11 @@ function readRule(file: string): unknown {
 }
 
 function printList(answer: unknown): string {
-  const { rules, bookmark } = answerWith<RulesAnswer>(answer, { rules: "array" });
+  const { rules, bookmark } = answerWith<RulesPage>(answer, { rules: "array" });
   if (rules.length === 0) return "there are no rules\n";
   const rows = rules.map(({ name, source, target, status }) => [
     name,
-    `${urlOf(source)} → ${urlOf(target)}`,
+    `${urlOf(source as Endpoint)} → ${urlOf(target as Endpoint)}`,
     String(status.jobs),
     String(status.parked),
     String(status.failing),
@@ -136,7 +98,7 @@ function printList(answer: unknown): string {
 }
 
 function printRule(answer: unknown): string {
-  const { name, status, ...rule } = answerWith<RuleView>(answer, { status: "object" });
+  const { name, status, ...rule } = answerWith<Rule>(answer, { status: "object" });
   const states = Object.entries(status.states).filter(([, count]) => count > 0);
   const facts = [
     ["rule", name],
@@ -164,7 +126,7 @@ function urlOf(endpoint: Endpoint): string {
   return typeof endpoint === "string" ? endpoint : (endpoint?.url ?? "?");
 }
 
-function errorOf({ last_error: failure }: RuleView["status"]): string {
+function errorOf({ last_error: failure }: RuleStatus): string {
   return failure === null ? "" : `${failure.error}: ${failure.reason}`;
 }
 
@@ -174,7 +136,7 @@ function printOutcome(answer: unknown): string {
     return no_changes === true ? "it was so already\n" : "done; the jobs follow\n";
   }
   const { databases, create, replace, cancel, cannot_copy, overwrite_security } =
-    answer as PlanView;
+    answer as RulePlan;
   const lines = [
     ["database matches", "databases match", databases],
     ["database gets a job", "databases get a job", create],
@@ -194,7 +156,7 @@ function printOutcome(answer: unknown): string {
   return lines.map(([one, many, planned]) => plannedLine(one, many, planned)).join("");
 }
 
-function plannedLine(one: string, many: string, { count, first }: PlannedView): string {
+function plannedLine(one: string, many: string, { count, first }: PlannedDatabases): string {
   const names = count > first.length ? [...first, "…"] : first;
   const named = count === 0 ? "" : `: ${names.join(", ")}`;
   return `${printable(`${counted(count, one, many)}${named}`)}\n`;

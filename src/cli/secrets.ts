@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import type { ReplacedCredentials, SecretsStatus } from "../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
@@ -9,21 +10,6 @@ import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 const POLL_MS = 500;
-
-/** What `/_tandem/secrets` answers. */
-interface Status {
-  readonly sealing_key: string;
-  readonly keys_in_use: readonly string[];
-  readonly keys_here: readonly string[];
-  readonly keys_from: string;
-  readonly rotation: {
-    readonly state: string;
-    readonly seen: number;
-    readonly renewed: number;
-    readonly unneeded_keys: readonly string[];
-    readonly error: string | null;
-  };
-}
 
 interface ReplaceFlags extends ServerFlags {
   readonly host: string;
@@ -80,19 +66,6 @@ async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
   return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
 }
 
-/** What came of it; without `changed`: nothing, as it only counted. */
-interface Replaced {
-  readonly matched: number;
-  readonly documents: number;
-  readonly transient: number;
-  readonly changed?: number;
-  readonly refused?: number;
-  /** Jobs of other users that get nothing. */
-  readonly withheld?: { readonly count: number; readonly owners: readonly (string | null)[] };
-  /** Names of rules that have the new credentials, too. */
-  readonly rules: readonly string[];
-}
-
 /** Without the line break at its end. A pipe that brought nothing must not pass for a password that is empty. */
 function readPassword(file: string): string {
   let text: string;
@@ -109,13 +82,11 @@ function readPassword(file: string): string {
 }
 
 function printReplaced(answer: unknown): string {
-  const { matched, documents, transient, changed, refused, rules, withheld } = answerWith<Replaced>(
-    answer,
-    {
+  const { matched, documents, transient, changed, refused, rules, withheld } =
+    answerWith<ReplacedCredentials>(answer, {
       matched: "number",
       rules: "array",
-    },
-  );
+    });
   const named =
     rules.length === 0
       ? ""
@@ -130,7 +101,7 @@ function printReplaced(answer: unknown): string {
 }
 
 /** Begins, and waits for the end. */
-async function rotate(server: Server): Promise<Status> {
+async function rotate(server: Server): Promise<SecretsStatus> {
   let status = statusOf(await server.ask("POST", "/_tandem/secrets/_rotate"));
   while (["sealing", "waiting", "checking"].includes(status.rotation.state)) {
     await sleep(POLL_MS);
@@ -142,7 +113,7 @@ async function rotate(server: Server): Promise<Status> {
   throw new Error(`the rotation did not end (${error ?? state}): ask for it again, and it goes on`);
 }
 
-function statusOf(answer: unknown): Status {
+function statusOf(answer: unknown): SecretsStatus {
   return answerWith(answer, { keys_in_use: "array", keys_here: "array", rotation: "object" });
 }
 

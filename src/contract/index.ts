@@ -2,26 +2,25 @@
  * The contract of the API below `/_tandem/`: schemas of its JSON, the types of the same names, and
  * its OpenAPI document. The API, the command line and the dashboard share it.
  */
-export {
-  type ControlEvent,
-  type DocumentFailure,
-  FAILURE_CLASSES,
-  type FailingGroup,
-  type FailingPage,
-  type FailureCount,
-  type FailurePage,
-  type HistoryEvent,
-  JOB_STATES,
-  type Job,
-  type JobEvent,
-  type JobPage,
-  type JobRun,
-  type JobState,
-  type LastFailure,
-  type PastPage,
+export type {
+  ControlEvent,
+  DocumentFailure,
+  FailingGroup,
+  FailingPage,
+  FailureCount,
+  FailurePage,
+  HistoryEvent,
+  Job,
+  JobEvent,
+  JobPage,
+  JobRun,
+  LastFailure,
+  PastPage,
+  ReplacedCredentials,
 } from "./jobs.ts";
 export type {
   Budget,
+  BudgetPage,
   BudgetRates,
   BudgetRow,
   EndpointPage,
@@ -37,6 +36,18 @@ export type {
 } from "./nodes.ts";
 export { type DescribedRoute, openApiDocument } from "./openapi.ts";
 export { OPERATIONS, type Operation } from "./operations.ts";
+export {
+  DOCUMENT_OPTIONS,
+  eachOption,
+  FAR_BOUNDS,
+  OPTION_NAMES,
+  type Option,
+  type OptionValue,
+  REPLICATION_OPTIONS,
+  REPLICATION_OPTIONS_DEFAULT,
+  type ReplicationOptions,
+  WEIGHT,
+} from "./replication-options.ts";
 export type {
   CheckedEndpoint,
   CheckedReplication,
@@ -47,3 +58,4 @@ export type {
   RulesPage,
 } from "./rules.ts";
 export type { SecretsStatus } from "./secrets.ts";
+export { FAILURE_CLASSES, type FailureClass, JOB_STATES, type JobState } from "./words.ts";

@@ -15,28 +15,7 @@ import {
   text,
   time,
 } from "./schema.ts";
-
-export const JOB_STATES = ["running", "pending", "crashing", "completed", "failed"] as const;
-export type JobState = (typeof JOB_STATES)[number];
-
-export const FAILURE_CLASSES = [
-  "unreachable",
-  "dns",
-  "tls",
-  "timeout",
-  "unauthorized",
-  "forbidden",
-  "not_found",
-  "rate_limited",
-  "storage_full",
-  "server_error",
-  "refused_document",
-  "filter",
-  "egress",
-  "duplicate",
-  "invalid",
-  "other",
-] as const;
+import { JOB_STATES } from "./words.ts";
 
 const side = nullable(oneOf(["source", "target"]));
 
@@ -210,8 +189,9 @@ export const ReplacedCredentials = exactly({
   matched: count,
   documents: count,
   transient: count,
-  withheld: optional(exactly({ count, owners: listOf(text) })),
+  withheld: optional(exactly({ count, owners: listOf(nullable(text)) })),
   changed: optional(count),
   refused: optional(count),
   rules: listOf(text),
 });
+export type ReplacedCredentials = Shape<typeof ReplacedCredentials>;

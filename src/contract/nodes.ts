@@ -77,6 +77,7 @@ export const BudgetRow = exactly({
 export type BudgetRow = Shape<typeof BudgetRow>;
 
 export const BudgetPage = exactly({ total_rows: count, budgets: listOf(BudgetRow) });
+export type BudgetPage = Shape<typeof BudgetPage>;
 
 /** A server that jobs name. */
 export const EndpointRow = exactly({

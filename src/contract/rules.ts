@@ -1,6 +1,5 @@
 /** Rules, and checks of replications (`docs/api/rules.md`, `docs/api/replication.md`). */
 import { Type } from "@sinclair/typebox";
-import { JOB_STATES, type JobState } from "./jobs.ts";
 import {
   count,
   described,
@@ -17,6 +16,7 @@ import {
   text,
   time,
 } from "./schema.ts";
+import { JOB_STATES, type JobState } from "./words.ts";
 
 const jobCounts = Type.Unsafe<Record<JobState, number>>(
   exactly(Object.fromEntries(JOB_STATES.map((state) => [state, count]))),

@@ -70,8 +70,7 @@ export { BacklogWatch } from "./jobs/backlog-watch.ts";
 export { Backlogs } from "./jobs/backlogs.ts";
 export { ClockSteps, dueAfterStep } from "./jobs/clock-steps.ts";
 export { NEVER_SEC } from "./jobs/decide.ts";
-export type { Failing, FailureClass, ReplicationFailure } from "./jobs/failing.ts";
-export { FAILURE_CLASSES } from "./jobs/failing.ts";
+export type { Failing, ReplicationFailure } from "./jobs/failing.ts";
 export type { FailingGroup } from "./jobs/failing-groups.ts";
 export { FAILURE_SIDES, NONE } from "./jobs/failure-cause.ts";
 export { HaltedRuns } from "./jobs/halted-runs.ts";
@@ -131,13 +130,6 @@ export { parseReplication } from "./request/parse-replication.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";
 export type { ReplicationIdContext } from "./request/replication-id.ts";
 export { replicationId } from "./request/replication-id.ts";
-export type { Option, ReplicationOptions } from "./request/replication-options.ts";
-export {
-  FAR_BOUNDS,
-  REPLICATION_OPTIONS,
-  REPLICATION_OPTIONS_DEFAULT,
-  WEIGHT,
-} from "./request/replication-options.ts";
 export { maskedRule } from "./rules/masked-rule.ts";
 export { matchRule, parseRule, type Rule, ruleReplication } from "./rules/rule.ts";
 export { RuleFollowers } from "./rules/rule-followers.ts";

@@ -2,7 +2,9 @@
  * What a replication document would meet, before it is written: whether it would be taken, whether its endpoints can be opened with the
  * rights of its job, and whether another job does the same. Nothing is written, here or there.
  */
+
 import { finishWithin, type Runtime, valuesNow } from "../base/index.ts";
+import type { FailureClass } from "../contract/index.ts";
 import {
   type Authority,
   authorityOf,
@@ -24,7 +26,7 @@ import {
 import { type Endpoint, EndpointError } from "./endpoints/endpoint.ts";
 import type { Endpoints } from "./endpoints/endpoints.ts";
 import { classifyFailure, describeFailure } from "./failures/failure.ts";
-import { type FailureClass, NO_PLACE, type ReplicationFailure } from "./jobs/failing.ts";
+import { NO_PLACE, type ReplicationFailure } from "./jobs/failing.ts";
 import { persistentJobId } from "./jobs/job-data.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";

@@ -3,16 +3,13 @@
  * a reason.
  */
 
+import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "../contract/index.ts";
 import {
   GRANT_SETTINGS_DEFAULT,
   type GrantSettings,
   type TlsSettings,
 } from "../http-client/index.ts";
 import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
-import {
-  REPLICATION_OPTIONS_DEFAULT,
-  type ReplicationOptions,
-} from "./request/replication-options.ts";
 
 /** How a node speaks to servers. */
 export interface ClientSettings extends GrantSettings {

@@ -6,7 +6,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard", import.meta.url));
-const BYTES_MAX = 150_000;
+const BYTES_MAX = 90_000;
 /** Names of formats, which nobody asks for, and the servers of examples. */
 const NO_PLACES = /^https?:\/\/(?:www\.w3\.org|\w\.example)\//;
 
@@ -20,7 +20,7 @@ function read(name: string): Buffer {
   return readFileSync(join(BUILT, name));
 }
 
-test("all of it, compressed with gzip, has less than 150 kB", () => {
+test("all of it, compressed with gzip, has less than 90 kB", () => {
   const names = new Set(files());
   const sizes = [...names]
     .filter((name) => !/\.(gz|br)$/.test(name))

@@ -1,9 +1,10 @@
 /** What the dashboard computes by itself. */
+
 import { describe, expect, test } from "vitest";
 import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";
 import { LISTED_JOBS_MAX } from "../../src/api/replication/jobs.ts";
 import {
-  FAILURE_CLASSES,
+  DOCUMENT_OPTIONS,
   JOB_STATES,
   type Job,
   type JobEvent,
@@ -37,7 +38,6 @@ import {
   sequenceOf,
   withTrimmedName,
 } from "../../src/dashboard/base/replication-form.ts";
-import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
 import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
 import { SCHEDULE_KINDS, SCHEDULES } from "../../src/dashboard/base/schedules.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
@@ -47,13 +47,7 @@ import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
 import { SHARES_MAX } from "../../src/jobs/index.ts";
 import { VERSIONSTAMP_BYTES } from "../../src/kv/index.ts";
 import * as replicator from "../../src/replicator/index.ts";
-import {
-  budgetView,
-  parseBudget,
-  parseReplication,
-  REPLICATION_OPTIONS,
-  WEIGHT,
-} from "../../src/replicator/index.ts";
+import { budgetView, parseBudget, parseReplication } from "../../src/replicator/index.ts";
 
 describe("figures and texts", () => {
   test.each([
@@ -226,10 +220,6 @@ test("runs, decisions and the begin of a job are one timeline, the newest first"
 });
 
 describe("the form of a replication", () => {
-  test("has the options that the replicator knows, with their lines", () => {
-    expect(SHOWN).toEqual([...Object.values(REPLICATION_OPTIONS), WEIGHT]);
-  });
-
   const document = {
     _id: "copy",
     _rev: "1-a",
@@ -355,7 +345,9 @@ describe("the form of a replication", () => {
       target: { address: "films", login: "none", username: "", secret: "" },
       selection: "doc_ids",
       selected: "a\nb\n",
-      options: Object.fromEntries(SHOWN.map((option) => [option.name, String(option.default)])),
+      options: Object.fromEntries(
+        DOCUMENT_OPTIONS.map((option) => [option.name, String(option.default)]),
+      ),
     } as const;
     const made = documentOf(fields);
     expect(made).toMatchObject({ doc_ids: ["a", "b"], weight: 100, use_checkpoints: true });
@@ -433,7 +425,6 @@ describe("the form of a replication", () => {
 
 describe("what the dashboard knows of the node by itself", () => {
   test("words and limits are the node's", () => {
-    expect(FAILURE_CLASSES).toEqual(replicator.FAILURE_CLASSES);
     expect(JOB_STATES.toSorted()).toEqual(REPLICATION_STATES.toSorted());
     expect({ ...limits }).toEqual({
       CHANGED_NAMES_MAX: LISTED_JOBS_MAX,

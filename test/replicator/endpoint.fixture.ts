@@ -1,6 +1,8 @@
 /** Endpoints of databases of our own, in the store or behind our API, and of a CouchDB's. */
+
 import { randomBytes } from "node:crypto";
 import { afterEach } from "vitest";
+import { REPLICATION_OPTIONS_DEFAULT } from "../../src/contract/index.ts";
 import { openNodeServer } from "../../src/host/http/node-server.ts";
 import { createSystemRuntime, openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
 import { MemoryLoginGates, SecretsInUse } from "../../src/http-client/index.ts";
@@ -11,7 +13,6 @@ import {
   type Endpoint,
   Endpoints,
   MemoryRunFailures,
-  REPLICATION_OPTIONS_DEFAULT,
   REPLICATOR_CONFIG_DEFAULT,
 } from "../../src/replicator/index.ts";
 import { openApi } from "../api/api.fixture.ts";

@@ -1,12 +1,12 @@
 /** Options of jobs that another version stored. */
+
 import { afterEach, expect, test } from "vitest";
 import {
   FAR_BOUNDS,
-  parseReplication,
   REPLICATION_OPTIONS,
-  REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
-} from "../../src/replicator/index.ts";
+} from "../../src/contract/index.ts";
+import { parseReplication, REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };

@@ -1,6 +1,7 @@
 /** The contract: answers of a node match its schemas, and the OpenAPI document describes every route. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Job, OPERATIONS } from "../../src/contract/index.ts";
@@ -141,3 +142,35 @@ test("docs/api/openapi.json is the document that a node answers", async () => {
   await expect(`${JSON.stringify(body, null, 2)}\n`).toMatchFileSnapshot(file);
   expect(JSON.parse(readFileSync(file, "utf8"))).toHaveProperty("openapi", "3.1.0");
 });
+
+test("the OpenAPI document is valid, and names no operation or path parameter wrongly", async () => {
+  const { body } = await node.call("GET", "/_tandem/openapi.json");
+  const validator = new Validator();
+  expect(await validator.validate(body as SpecData)).toEqual({ valid: true });
+  expect(validator.version).toBe("3.1");
+  const { paths } = body as {
+    paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>;
+  };
+  const operations = Object.entries(paths).flatMap(([path, item]) =>
+    Object.values(item).map((operation) => ({ path, ...operation })),
+  );
+  const ids = operations.map(({ operationId }) => operationId);
+  expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
+  for (const { path, parameters = [] } of operations) {
+    const inPath = parameters.filter((parameter) => parameter.in === "path");
+    expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
+  }
+});
+
+test("an OpenAPI document with a wrong member is found", async () => {
+  const { body } = await node.call("GET", "/_tandem/openapi.json");
+  const wrong = { ...(body as object), paths: { "/x": { get: { responses: 7 } } } };
+  expect(await new Validator().validate(wrong as SpecData)).toMatchObject({ valid: false });
+});
+
+type SpecData = Exclude<Parameters<Validator["validate"]>[0], string>;
+
+interface DescribedOperation {
+  readonly operationId: string;
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+}

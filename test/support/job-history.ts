@@ -1,13 +1,10 @@
 /** Random histories of a few replication jobs, without anything that replicates: for tests of what is known of jobs afterwards. */
+
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
+import { FAILURE_CLASSES, type FailureClass } from "../../src/contract/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
-import {
-  type FailureClass,
-  parseReplication,
-  REPLICATION_JOB_TYPE,
-} from "../../src/replicator/index.ts";
-import { FAILURE_CLASSES } from "../../src/replicator/jobs/failing.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
 import type { RepairedPage } from "../../src/replicator/jobs/job-index.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import type { composeNode } from "./compose-node.ts";

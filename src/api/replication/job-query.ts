@@ -1,9 +1,8 @@
 /** The query of a list of jobs, or of a command for several: filters, order and page. What is not understood is refused by name. */
+import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
 import {
-  FAILURE_CLASSES,
   FAILURE_SIDES,
-  type FailureClass,
   type JobFilter,
   type JobOrder,
   type JobPosition,

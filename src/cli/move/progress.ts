@@ -1,5 +1,6 @@
 /** `tandem move verify`: how far the documents that came from CouchDB are, and whether the copies of those that have arrived are whole. */
 import { printJson } from "../../base/index.ts";
+import type { Job } from "../../contract/index.ts";
 import {
   compareDatabases,
   describeFailure,
@@ -11,16 +12,6 @@ import {
 import { counted } from "../counted.ts";
 import { jobPathOf, type Members, type StoredDocument } from "./replicator-server.ts";
 import type { Outcome, StepParts } from "./steps.ts";
-
-/** The row of a job of ours, as far as it is needed. */
-interface JobRow {
-  readonly state: string;
-  readonly paused: boolean;
-  readonly pending: number | null;
-  readonly lag_sec: number | null;
-  readonly left_behind: number;
-  readonly last_failure: { readonly error: string; readonly reason: string } | null;
-}
 
 export async function* verifyMove(parts: StepParts, database: string): AsyncGenerator<Outcome> {
   const { from, here, only } = parts;
@@ -45,7 +36,7 @@ async function verifyOne(
   database: string,
   { id, body }: StoredDocument,
 ): Promise<Finding> {
-  const job = (await parts.here.askIfThere("GET", jobPathOf(database, id))) as JobRow | undefined;
+  const job = (await parts.here.askIfThere("GET", jobPathOf(database, id))) as Job | undefined;
   if (job === undefined) return { outcome: "no job", isProblem: true };
   const waits = whyNotArrived(job);
   if (waits !== undefined) return { outcome: shownState(job), reason: waits, isProblem: true };
@@ -53,7 +44,7 @@ async function verifyOne(
 }
 
 /** Why its copy cannot be expected to be whole; undefined when it should be. */
-export function whyNotArrived(job: JobRow): string | undefined {
+export function whyNotArrived(job: Job): string | undefined {
   if (job.paused) return "paused";
   if (job.left_behind > 0) return `${counted(job.left_behind, "document")} left behind`;
   if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
@@ -68,7 +59,7 @@ export function whyNotArrived(job: JobRow): string | undefined {
 async function compareCopy(
   { connections, signal }: StepParts,
   body: Members,
-  job: JobRow,
+  job: Job,
 ): Promise<Finding> {
   const outcome = shownState(job);
   try {
@@ -108,6 +99,6 @@ function isWhole(replication: Replication): boolean {
   return selection.kind === "all" && copiesAll;
 }
 
-function shownState({ state, paused }: JobRow): string {
+function shownState({ state, paused }: Job): string {
   return paused ? "paused" : state;
 }

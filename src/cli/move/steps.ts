@@ -10,6 +10,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { objectOf } from "../../base/index.ts";
+import type { Job, JobPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { AnswerError } from "../server-client.ts";
 import { type PlannedDocument, type PlanParts, planPage, revisionsOf } from "./plan.ts";
@@ -162,13 +163,6 @@ async function stopOne(
   return problem(database, id, "not stopped", reason);
 }
 
-/** A paused job of ours, as far as it is needed. */
-interface PausedJob {
-  readonly id: string | null;
-  readonly doc_id: string;
-  readonly control: readonly { readonly action: string; readonly why: string | null }[];
-}
-
 export async function* start(parts: StepParts, database: string): AsyncGenerator<Outcome> {
   const { from, here, only, anyway, fromUrl } = parts;
   const active = anyway ? undefined : await from.activeJobs();
@@ -182,16 +176,14 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
       ...(bookmark === undefined ? {} : { bookmark }),
     });
     const answer = await here.ask("GET", `/_tandem/jobs?${query}`);
-    const page = answer as {
-      readonly jobs: readonly PausedJob[];
-      readonly bookmark: string | null;
-    };
+    const page = answer as JobPage;
     bookmark = page.bookmark;
     for (const job of page.jobs) {
       const { doc_id: id } = job;
       if (left === 0) return;
-      if (!wasTaken(job) || only?.has(id) === false) continue;
-      const reason = active && (await whyNotStarted(from, active, database, job));
+      // Jobs of a database have documents.
+      if (id === null || !wasTaken(job) || only?.has(id) === false) continue;
+      const reason = active && (await whyNotStarted(from, active, database, id, job.id));
       if (reason !== undefined) {
         yield problem(database, id, "not started", reason);
         continue;
@@ -206,7 +198,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
 }
 
 /** Not what an operator paused for another reason. */
-function wasTaken({ control: [last] }: PausedJob): boolean {
+function wasTaken({ control: [last] }: Job): boolean {
   return last?.action === "pause" && last.why?.startsWith(TAKEN) === true;
 }
 
@@ -214,10 +206,11 @@ async function whyNotStarted(
   from: ReplicatorServer,
   active: ActiveJobs,
   database: string,
-  { doc_id: id, id: replicationId }: PausedJob,
+  id: string,
+  replicationId: string,
 ): Promise<string | undefined> {
   if (active.hasDocument(database, id)) return "it still runs there: stop it first";
-  if (replicationId !== null && active.hasReplication(replicationId)) {
+  if (active.hasReplication(replicationId)) {
     return "another job there runs the same replication";
   }
   const scheduled = await from.scheduled(database, id);

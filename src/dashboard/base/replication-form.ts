@@ -1,7 +1,8 @@
 /** From the fields of the form to the document of a replication, and back. Pure. */
+
+import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
 import { inexactNumber, visibleJson } from "./json.ts";
 import { MASK, masked } from "./masked.ts";
-import { REPLICATION_OPTIONS, type ReplicationOption } from "./replication-options.ts";
 import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
 
 export const LOGINS = ["none", "kept", "basic", "bearer", "iam"] as const;
@@ -127,7 +128,7 @@ const MEMBERS: readonly Member[] = [
     shown: ({ scheduleKind, schedule }) => [scheduleKind === "none", schedule],
     made: ({ scheduleKind, schedule }) => (scheduleKind === "none" ? undefined : schedule.trim()),
   },
-  ...REPLICATION_OPTIONS.map((option): Member => {
+  ...DOCUMENT_OPTIONS.map((option): Member => {
     const textOf = ({ options }: FormFields) => options[option.name]?.trim() ?? "";
     return {
       name: option.name,
@@ -234,7 +235,7 @@ export function draftOf(fields: FormFields, original: Document = {}): Document |
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
   const { schedule } = document;
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
-  const option = ({ name }: ReplicationOption) =>
+  const option = ({ name }: Option) =>
     document[name] === undefined ? [] : [[name, String(document[name])] as const];
   return {
     database,
@@ -253,7 +254,7 @@ export function fieldsOf(document: Document, database: string, id: string): Form
     sinceSequence: sequenceText(document.since_seq),
     scheduleKind: typeof schedule === "string" ? scheduleKindOf(schedule) : "none",
     schedule: typeof schedule === "string" ? schedule : "",
-    options: Object.fromEntries(REPLICATION_OPTIONS.flatMap(option)),
+    options: Object.fromEntries(DOCUMENT_OPTIONS.flatMap(option)),
   };
 }
 
@@ -390,7 +391,7 @@ export function sequenceOf(text: string): unknown {
   return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("Sequence", typed) : typed;
 }
 
-function optionValue(option: ReplicationOption, text: string): unknown {
+function optionValue(option: Option, text: string): unknown {
   if (option.kind === "boolean") return text === "true";
   if (option.kind === "choice") return text;
   return integer(option, text);

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
+import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
 import { pathOfJob } from "../api/jobs.ts";
 import {
   pathOfDocument,
@@ -29,7 +30,6 @@ import {
   type Login,
   withTrimmedName,
 } from "../base/replication-form.ts";
-import { REPLICATION_OPTIONS, type ReplicationOption } from "../base/replication-options.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Part, TextField } from "../components/fields.tsx";
@@ -169,7 +169,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
         <CopiedFields fields={fields} onChange={change} />
         <TimeFields fields={fields} onChange={change} />
         <Part title="Options">
-          {REPLICATION_OPTIONS.map((option) => (
+          {DOCUMENT_OPTIONS.map((option) => (
             <OptionField
               key={option.name}
               option={option}
@@ -338,7 +338,7 @@ function OptionField({
   value,
   onChange,
 }: {
-  option: ReplicationOption;
+  option: Option;
   value: string;
   onChange: (value: string) => void;
 }) {

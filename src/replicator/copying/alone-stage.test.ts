@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { REPLICATION_OPTIONS_DEFAULT } from "../../contract/index.ts";
 import type { RevisionRequest } from "../endpoints/endpoint.ts";
-import { REPLICATION_OPTIONS_DEFAULT } from "../request/replication-options.ts";
 import { AloneStage } from "./alone-stage.ts";
 import type { BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";

@@ -6,8 +6,8 @@
  * of both.
  */
 import { forEachConcurrent, type Runtime, Semaphore } from "../../base/index.ts";
+import type { ReplicationOptions } from "../../contract/index.ts";
 import type { Endpoint, RevisionRequest } from "../endpoints/endpoint.ts";
-import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { ByteRoom } from "./byte-room.ts";

@@ -3,6 +3,7 @@
  * large or compressed attachments, whose bytes are streamed and never held.
  */
 import { errorCode, OperationalError, type Runtime } from "../../base/index.ts";
+import type { ReplicationOptions } from "../../contract/index.ts";
 import { DIGEST_MISMATCH } from "../endpoints/attachment-digests.ts";
 import {
   type Endpoint,
@@ -20,7 +21,6 @@ import { suspicionOf } from "../endpoints/suspicion.ts";
 import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { Omissions } from "../request/replication.ts";
-import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";

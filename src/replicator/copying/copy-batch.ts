@@ -15,6 +15,7 @@ import {
   Semaphore,
   utf8Encode,
 } from "../../base/index.ts";
+import type { ReplicationOptions } from "../../contract/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";
 import { type BatchSizes, batchesOf } from "../../documents/index.ts";
 import { isWellFormed } from "../../protocol/index.ts";
@@ -30,7 +31,6 @@ import { mayConcernOneAsked } from "../endpoints/suspicion.ts";
 import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { Omissions } from "../request/replication.ts";
-import type { ReplicationOptions } from "../request/replication-options.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { AloneStage } from "./alone-stage.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";

@@ -1,4 +1,6 @@
 /** Makes the endpoint that an address names. */
+
+import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "../../contract/index.ts";
 import { type Authority, mayNameSecrets, vouchedSubject } from "../../databases/index.ts";
 import {
   type Activity,
@@ -21,10 +23,6 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { namesMachine } from "../request/admin-only.ts";
 import { resolveReferences } from "../request/references.ts";
 import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
-import {
-  REPLICATION_OPTIONS_DEFAULT,
-  type ReplicationOptions,
-} from "../request/replication-options.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
 import { type HostMeasure, hostMeasures } from "./host-measures.ts";
 import { HttpEndpoint } from "./http/http-endpoint.ts";

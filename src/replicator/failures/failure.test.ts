@@ -1,8 +1,10 @@
 /** What failures are listed and counted by, and where they came from. */
+
 import { expect, test } from "vitest";
+import type { FailureClass } from "../../contract/index.ts";
 import { RequestFailedError } from "../../http-client/index.ts";
 import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
-import { type FailureClass, NO_PLACE } from "../jobs/failing.ts";
+import { NO_PLACE } from "../jobs/failing.ts";
 import { classifyFailure, describeFailure } from "./failure.ts";
 import { FailurePlaces } from "./failure-places.ts";
 

@@ -1,5 +1,7 @@
 /** Describes an error that ended a run: in CouchDB's words where it has them, and never with a credential. */
+
 import { errorCode, OperationalError } from "../../base/index.ts";
+import type { FailureClass } from "../../contract/index.ts";
 import { LoginGatedError } from "../../http-client/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { EndpointError, type ServerAnswer } from "../endpoints/endpoint.ts";
@@ -9,7 +11,6 @@ import {
   classOfError,
   classOfNetworkError,
   classOfStatus,
-  type FailureClass,
   type FailurePlace,
   NO_PLACE,
 } from "../jobs/failing.ts";

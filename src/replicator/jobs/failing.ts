@@ -3,32 +3,13 @@
  * that is tried again runs, and is failing all the same. Pure.
  */
 
+import type { FailureClass } from "../../contract/index.ts";
+
 /** Why a run ended, in CouchDB's words. */
 export interface ReplicationFailure {
   readonly error: string;
   readonly reason: string;
 }
-
-/** What failures are listed and counted by. */
-export const FAILURE_CLASSES = [
-  "unreachable",
-  "dns",
-  "tls",
-  "timeout",
-  "unauthorized",
-  "forbidden",
-  "not_found",
-  "rate_limited",
-  "storage_full",
-  "server_error",
-  "refused_document",
-  "filter",
-  "egress",
-  "duplicate",
-  "invalid",
-  "other",
-] as const;
-export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 /** What was asked of an endpoint when it failed. */
 export type FailurePhase =

@@ -2,7 +2,8 @@
  * Where and of what class the last failure of a job was: by this, jobs that fail are grouped. A cause has a text, which begins with the
  * host, so that the causes of a host stand together. Pure.
  */
-import { FAILURE_CLASSES, type FailureCause, type FailureClass } from "./failing.ts";
+import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
+import type { FailureCause } from "./failing.ts";
 import { listedName } from "./listed-name.ts";
 
 /** Undefined members have no meaning for the failure, or are not known. */

@@ -1,8 +1,10 @@
 /** Whatever is known of a job, the store gives back. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { FAILURE_CLASSES } from "../../contract/index.ts";
 import { parseReplication } from "../request/parse-replication.ts";
-import { FAILURE_CLASSES, type Failing } from "./failing.ts";
+import type { Failing } from "./failing.ts";
 import {
   type Asked,
   type JobProgress,

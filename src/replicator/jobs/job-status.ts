@@ -3,14 +3,16 @@
  * rows of a change are the difference between two statuses. Whether a job runs is no part of it: the queue knows the few that do,
  * and an acceptance changes no status. Nor is there a row for a job that only waits: those are all jobs but the others. Pure.
  */
+
 import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
+import type { FailureClass } from "../../contract/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { StatusValue } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { NEVER_SEC } from "./decide.ts";
-import type { FailureCause, FailureClass } from "./failing.ts";
+import type { FailureCause } from "./failing.ts";
 import { causeKeyText } from "./failure-cause.ts";
 import { hasEnded, type RunOutcome } from "./job-data.ts";
 import type { IndexedJob } from "./job-data-record.ts";

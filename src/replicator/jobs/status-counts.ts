@@ -1,8 +1,8 @@
 /** How many jobs are in a list of the index, from counters. Snapshots: nothing conflicts with them. */
+import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
-import type { FailureClass } from "./failing.ts";
 import { causePrefixes, parseCauseKey } from "./failure-cause.ts";
 import { decodeCounter, type IndexView } from "./index-view.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "./job-data.ts";

@@ -2,11 +2,12 @@
  * The servers that jobs copy from and to: how many jobs, how many of them fail there and of what, and how the servers are, as far as
  * the nodes know. From counters and reports, so it costs as much with many jobs as with few.
  */
+
 import { largest, type Runtime } from "../../base/index.ts";
+import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
-import type { FailureClass } from "../jobs/failing.ts";
 import { parseCauseKey } from "../jobs/failure-cause.ts";
 import type { IndexView } from "../jobs/index-view.ts";
 import type { JobIndex } from "../jobs/job-index.ts";

@@ -1,5 +1,5 @@
 /** Reads the options of documents, bodies and stored jobs by their table. */
-import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
+
 import {
   eachOption,
   FAR_BOUNDS,
@@ -8,7 +8,8 @@ import {
   type OptionValue,
   REPLICATION_OPTIONS,
   type ReplicationOptions,
-} from "./replication-options.ts";
+} from "../../contract/index.ts";
+import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 
 /** What `members` say, and `defaults` where they say nothing. Throws a ReplicationInvalidError. */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {

@@ -5,6 +5,7 @@
  */
 
 import { hasJsonNumber, printJson } from "../../base/index.ts";
+import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { checkSelector, ProtocolError } from "../../protocol/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
@@ -19,7 +20,6 @@ import {
 import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
-import { type Option, REPLICATION_OPTIONS, WEIGHT } from "./replication-options.ts";
 import { parseSchedule } from "./schedule.ts";
 
 /** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */

@@ -3,8 +3,8 @@
  * it. Parts whose numbers have to keep their form are texts.
  */
 import { type JsonText, outlineJson } from "../../base/index.ts";
+import type { ReplicationOptions } from "../../contract/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
-import type { ReplicationOptions } from "./replication-options.ts";
 
 /** Which documents are copied. The source filters; what it cannot filter is filtered here. */
 export type Selection =

@@ -2,6 +2,8 @@
  * What a rule asks for: a replication for each database of a server whose name matches. It is parsed from the members of its body; what
  * they have in common with a replication document is parsed as that is.
  */
+
+import { DOCUMENT_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { isSystemName, UntrustedName } from "../../databases/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
@@ -15,7 +17,6 @@ import {
 import { parseOption, parseOptions } from "../request/parse-options.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { HttpAddress, Replication } from "../request/replication.ts";
-import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../request/replication-options.ts";
 import { parseSchedule } from "../request/schedule.ts";
 import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
 import { Glob } from "./glob.ts";
@@ -234,8 +235,8 @@ function optionsOf(members: Members, config: Config): Members {
   if (!isObject(options)) {
     throw new ReplicationInvalidError(`\`options\` must be an object, but is ${shown(options)}`);
   }
-  const known: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
-  refuseUnknown(options, [...known.map(({ name }) => name), ...CHOSEN], "options.");
+  const known = DOCUMENT_OPTIONS.map(({ name }) => name);
+  refuseUnknown(options, [...known, ...CHOSEN], "options.");
   parseOptions(options, config.options);
   parseOption(options, WEIGHT, WEIGHT.default);
   return options;

@@ -1,7 +1,7 @@
 /** Detects runs that stall without an error: a connection that died silently, a server that hangs. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
+import type { ReplicationOptions } from "../../contract/index.ts";
 import type { Activity } from "../../http-client/index.ts";
-import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
 /** How often one looks within the time that a run may make no progress. */

@@ -1,8 +1,8 @@
 /** The jobs that a node runs: starts them, asks them to stop, and waits for them. */
 import { type Clock, Notifier, type Runtime, type Trace } from "../../base/index.ts";
+import { WEIGHT } from "../../contract/index.ts";
 import { type HeldJob, type Job, JobHaltedError, RunMeter } from "../../jobs/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { WEIGHT } from "../request/replication-options.ts";
 import type { ReplicationJob } from "../run/replication-job.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import type { RunningJob } from "./choose-stops.ts";

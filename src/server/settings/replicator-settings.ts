@@ -1,11 +1,13 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
-import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../../jobs/index.ts";
 import {
   FAR_BOUNDS,
   type Option,
   REPLICATION_OPTIONS,
-  REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
+} from "../../contract/index.ts";
+import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../../jobs/index.ts";
+import {
+  REPLICATOR_CONFIG_DEFAULT,
   type ReplicatorConfig,
   TLS_DEFAULT,
 } from "../../replicator/index.ts";

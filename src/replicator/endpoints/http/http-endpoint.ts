@@ -3,6 +3,7 @@
  * (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
  */
 import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
+import type { ReplicationOptions } from "../../../contract/index.ts";
 import type { MissingRevisions } from "../../../databases/index.ts";
 import type { EndpointSpending } from "../../../http-client/index.ts";
 import {
@@ -12,7 +13,6 @@ import {
   percentEncode,
 } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
-import type { ReplicationOptions } from "../../request/replication-options.ts";
 import {
   type BulkReadResult,
   type ChangesItem,

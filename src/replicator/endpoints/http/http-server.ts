@@ -1,9 +1,9 @@
 /** A server that speaks the CouchDB protocol, asked about several of its databases at once. */
 
 import type { JsonText } from "../../../base/index.ts";
+import type { ReplicationOptions } from "../../../contract/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
-import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError, type SourceSequence } from "../endpoint.ts";
 import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./answer-budget.ts";
 import { asObject } from "./json-answer.ts";

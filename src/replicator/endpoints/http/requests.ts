@@ -13,6 +13,7 @@ import {
   Turns,
   valuesNow,
 } from "../../../base/index.ts";
+import type { ReplicationOptions } from "../../../contract/index.ts";
 import { namesSystemDatabase } from "../../../databases/index.ts";
 import {
   type Activity,
@@ -49,7 +50,6 @@ import { maskCredentials, percentEncode } from "../../../protocol/index.ts";
 import type { ClientSettings } from "../../replicator-config.ts";
 import { endpointUrl } from "../../request/endpoint-url.ts";
 import type { HttpAddress } from "../../request/replication.ts";
-import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
 import type { AnswerBudget } from "./answer-budget.ts";
 import {

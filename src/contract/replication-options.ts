@@ -172,6 +172,9 @@ export const WEIGHT = {
   meaning: "length of the job's turns while others wait, relative to 100",
 } as const satisfies Option;
 
+/** All fields of documents and bodies. */
+export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
+
 /** Numbers with a bound while a server is far away. Who says the number and not the bound wants no more of it far away than nearby. */
 export const FAR_BOUNDS = [
   { of: "workerProcesses", bound: "workerProcessesMax" },
