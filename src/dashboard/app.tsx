@@ -1,4 +1,4 @@
-/** The frame around the pages: who looks, where to go, and whether what is shown is live. */
+/** Frame around the pages: session, navigation, and whether the view is live. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { FeedState } from "./api/event-feed.ts";
 import { UNAUTHORIZED_EVENT } from "./api/request.ts";
@@ -40,12 +40,12 @@ export function App() {
   if (session?.reads) reader.current = session;
   const lookCount = useRef(0);
   const enter = (entered: Session) => {
-    // What is still to be answered was asked before.
+    // Answers still pending belong to requests from before the login.
     lookCount.current++;
     setLoggedIn(entered);
   };
   useEffect(() => {
-    // A session that has ended leads to the login, and from there back to the same view.
+    // An expired session leads to the login, and from there back to the same view.
     const look = async () => {
       const count = ++lookCount.current;
       const seen = await readSession().catch(() => undefined);
@@ -68,7 +68,7 @@ export function App() {
   }
   if (reader.current === undefined) return <LoginPage session={session} onLogin={enter} />;
   const leave = () => void logOut().finally(() => window.location.reload());
-  // What one user has typed is not for another one.
+  // Remounted for another user, who must not see what the first one typed.
   return (
     <>
       <Frame
@@ -226,7 +226,7 @@ function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
   ];
   const place = useRef<HTMLElement>(null);
   const current = view.segments[0];
-  // Where the window is narrow, the links scroll.
+  // In a narrow window the links scroll.
   useEffect(() => {
     const link = place.current?.querySelector(`[aria-current="page"]`);
     link?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -273,7 +273,7 @@ function LiveState({
   );
 }
 
-/** No link: the fragment of the address names the view. */
+/** Not a link, because the fragment of the address names the view. */
 function skipToMain(): void {
   document.getElementById("main")?.focus();
 }

@@ -1,4 +1,4 @@
-/** The dashboard: read `app.tsx` first, then the pages. */
+/** Entry point of the dashboard. Read `app.tsx` first, then the pages. */
 import { render } from "preact";
 import { App } from "./app.tsx";
 import "./styles/base.css";

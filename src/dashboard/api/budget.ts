@@ -1,6 +1,6 @@
-/** A budget, and what it may limit. Pure. */
+/** Budgets and their limits. Pure. */
 
-/** The limits that a budget may have, with their units. */
+/** Limits of a budget, with their units. */
 export const BUDGET_LIMITS = [
   ["requests_per_sec", "requests/s"],
   ["documents_per_sec", "documents/s"],
@@ -10,7 +10,7 @@ export type BudgetLimit = (typeof BUDGET_LIMITS)[number][0];
 
 export const BUDGET_DIRECTIONS = ["read", "write"] as const;
 
-/** What is absent has no limit. */
+/** Missing members have no limit. */
 export type BudgetRates = Readonly<Partial<Record<BudgetLimit, number>>>;
 
 export interface Budget {

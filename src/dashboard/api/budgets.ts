@@ -1,4 +1,4 @@
-/** Limits of the cluster's use of a server: docs/api/budgets.md. */
+/** Budgets for the cluster's use of a server (docs/api/budgets.md). */
 import type { Budget } from "./budget.ts";
 import { request, segmentOf } from "./request.ts";
 

@@ -1,4 +1,4 @@
-/** What a replication would meet, asked before it is made: docs/api/replication.md. */
+/** Check of a replication before it is created (docs/api/replication.md). */
 import type { CheckedReplication } from "../../contract/index.ts";
 import type { ReplicationDocument } from "./one-job.ts";
 import { request, withQuery } from "./request.ts";

@@ -1,19 +1,22 @@
-/** `GET /_tandem/events`, over lost connections: a feed goes on behind the last event that it saw. */
+/**
+ * Client of `GET /_tandem/events`. After a lost connection it continues after the last event
+ * received.
+ */
 import type { JobEvent } from "../../contract/index.ts";
 import { addressOf, get, RequestError, withQuery } from "./request.ts";
 import type { Query } from "./types.ts";
 
-/** `refused`: the node does not take the filters, now or later. */
+/** `refused`: the node rejects the filters, permanently. */
 export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
-  /** Events are missing: what was read before is out of date. */
+  /** Events were lost, so data read before is out of date. */
   gap(): void;
   state(state: FeedState): void;
 }
 
-/** How long after a refusal it is tried again; broken connections the browser mends by itself. */
+/** Pause before a retry after a refusal. The browser itself reconnects broken connections. */
 const RETRY_MS = 3_000;
 
 const OK = 200;
@@ -27,17 +30,17 @@ export class EventFeed {
   #retry: ReturnType<typeof setTimeout> | undefined;
   #lastId: string | undefined;
   #wasLost = false;
-  /** Whether something may have happened that it will not tell. */
+  /** Whether events may have been lost. */
   #hasMissed = false;
 
-  /** `since`: the place behind which it begins; undefined: what happens from now on. */
+  /** `since`: the place after which to begin. Default: events from now on. */
   constructor(query: Query, listener: FeedListener, since?: string) {
     this.#query = query;
     this.#listener = listener;
     this.#lastId = since;
   }
 
-  /** Begins now, or goes on where `close` interrupted it. */
+  /** Connects, continuing where `close` interrupted the feed. */
   open(): void {
     const since = this.#lastId === undefined ? {} : { since: this.#lastId };
     const source = new EventSource(
@@ -67,7 +70,7 @@ export class EventFeed {
     });
   }
 
-  /** What happens from now on is told when it is opened again, if it has come so far as to know where that is. */
+  /** Disconnects. `open` resumes after the last known place, if there is one. */
   close(): void {
     clearTimeout(this.#retry);
     this.#source?.close();
@@ -77,12 +80,15 @@ export class EventFeed {
 
   #lose(): void {
     this.#wasLost = true;
-    // Lists and totals that are asked for meanwhile may fail.
+    // Lists and totals requested meanwhile may fail.
     this.#hasMissed = true;
     this.#listener.state("lost");
   }
 
-  /** The browser keeps to itself what the node has answered: a list with the same filters is refused alike. */
+  /**
+   * The browser hides the response of the node, so this asks for a list with the same filters,
+   * which is refused for the same reason.
+   */
   async #askWhy(source: EventSource): Promise<void> {
     const status = await get(withQuery("_tandem/jobs", { ...this.#query, limit: "0" })).then(
       () => OK,
@@ -90,7 +96,7 @@ export class EventFeed {
     );
     if (this.#source !== source) return;
     if (status === BAD_REQUEST) return this.#listener.state("refused");
-    // Whose session has ended has heard of it.
+    // An expired session has already been reported.
     if (status !== UNAUTHORIZED) this.#lose();
     this.#retry = setTimeout(() => {
       this.close();

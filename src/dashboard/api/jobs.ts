@@ -3,20 +3,20 @@ import type { Job, JobPage } from "../../contract/index.ts";
 import { get, RequestError, request, segmentOf, withQuery } from "./request.ts";
 import type { Query } from "./types.ts";
 
-/** The rows of the first pages, which are soon there. */
+/** Page size for the first pages, small enough to load quickly. */
 const PAGE_ROWS = 200;
-/** The rows of later pages: who scrolls so far wants to go further. */
+/** Page size for later pages, for users who scroll far. */
 const LATER_PAGE_ROWS = 1_000;
-/** Rows that are looked through to count jobs of which the node does not know the total. */
+/** Page size for counting jobs whose total the node does not know. */
 const COUNT_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
-/** Commands for single jobs that are under way at the same time. */
+/** Maximum number of concurrent commands for single jobs. */
 const COMMANDS_AT_ONCE = 6;
 
 export const COMMANDS = ["retry", "pause", "resume", "reset", "cancel", "retry_failures"] as const;
 export type Command = (typeof COMMANDS)[number];
 
-/** What a command is for: all that a filter finds, or some by name. */
+/** Targets of a command: all jobs that match a filter, or some by name. */
 export type Targets =
   | { readonly kind: "filter"; readonly query: Query }
   | { readonly kind: "names"; readonly names: readonly string[] };
@@ -24,13 +24,16 @@ export type Targets =
 export interface CommandResult {
   readonly matched: number;
   readonly changed: number;
-  /** Those that changed; undefined: too many to name. */
+  /** Names of the changed jobs; undefined if there are too many to list. */
   readonly changedNames: readonly string[] | undefined;
-  /** Why single jobs refused, by name. */
+  /** Refusals by single jobs, with the reason. */
   readonly refusals: readonly (readonly [name: string, reason: string])[];
 }
 
-/** The page behind `knownRows` rows, which begins at the bookmark; undefined: the first one. */
+/**
+ * Reads the page that begins at the bookmark, after `knownRows` rows. Without a bookmark, the first
+ * page.
+ */
 export function readJobs(
   query: Query,
   { bookmark, knownRows }: { readonly bookmark: string | undefined; readonly knownRows: number },
@@ -43,11 +46,14 @@ export function readJobs(
 
 export interface JobCount {
   readonly count: number;
-  /** Otherwise there are more. */
+  /** If false, there are more. */
   readonly isExact: boolean;
 }
 
-/** How many jobs a filter finds. Where the node does not know, so many pages of them are counted. */
+/**
+ * Counts the jobs that match a filter. If the node does not know the total, reads up to `pagesMax`
+ * pages.
+ */
 export async function countJobs(
   query: Query,
   signal?: AbortSignal,
@@ -59,7 +65,9 @@ export async function countJobs(
   return countByPages(filter, signal, pagesMax);
 }
 
-/** The jobs that a command would touch: how many, whether that is all, and the first of them. */
+/**
+ * The jobs that a command would affect: their number, whether it is exact, and the first of them.
+ */
 export async function previewJobs(
   query: Query,
   signal: AbortSignal,
@@ -93,10 +101,10 @@ async function countByPages(
   return { count, isExact: false };
 }
 
-/** What orders the jobs of a view, or leads through their pages. */
+/** Query members for order and paging. */
 const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
 
-/** Of the query of a view, what names jobs. */
+/** The members of a view's query that select jobs. */
 export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
@@ -110,12 +118,15 @@ export function pathOfJob(name: string): string {
   return `_tandem/jobs/${segmentOf(name)}`;
 }
 
-/** Whether the command is an operator's decision, which is kept with its reason. */
+/** Whether the command is an operator's decision, which is stored with its reason. */
 export function isDecision(command: Command): boolean {
   return command !== "retry_failures";
 }
 
-/** Throws a RequestError for a filter; tells of single jobs which refused. `why` is the reason of a decision; empty: none. */
+/**
+ * Runs a command. Throws a RequestError for a filter; for single jobs, returns the refusals. `why`
+ * is the reason of a decision and may be empty.
+ */
 export async function runCommand(
   command: Command,
   targets: Targets,

@@ -1,10 +1,12 @@
-/** Limits of the node that the dashboard knows by itself; a test compares them. Pure. */
+/** Limits of the node that the dashboard knows statically; a test compares them. Pure. */
 
-/** The jobs that a command changed are named up to so many, and a command for more cannot be taken back. */
+/**
+ * Maximum number of changed jobs that a command lists. A command for more jobs cannot be undone.
+ */
 export const CHANGED_NAMES_MAX = 1_000;
-/** Of the reason of a decision, in characters. */
+/** Maximum length of a decision's reason, in characters. */
 export const WHY_LENGTH_MAX = 200;
-/** Documents that a request for a retry may name. */
+/** Maximum number of documents in a request for a retry. */
 export const RETRY_IDS_MAX = 100;
-/** Of a group. */
+/** Maximum shares of a group. */
 export const SHARES_MAX = 1_000;

@@ -1,4 +1,4 @@
-/** The nodes of the cluster, and what the node that is asked counts. */
+/** The nodes of the cluster, and the rates counted by the node that serves the page. */
 import type { NodeRow, RateMinute } from "../../contract/index.ts";
 import { get, request, segmentOf } from "./request.ts";
 
@@ -11,7 +11,7 @@ export async function readRates(signal: AbortSignal): Promise<readonly RateMinut
   return (await get<{ minutes: RateMinute[] }>("_tandem/rates", signal)).minutes;
 }
 
-/** How long a due job has waited for a slot, at most; in seconds. */
+/** Longest time that a due job has waited for a slot, in seconds. */
 export async function readLongestWait(signal: AbortSignal): Promise<number> {
   const { groups } = await get<{ groups: { longest_wait_sec: number }[] }>(
     "_tandem/groups?limit=1",
@@ -20,7 +20,7 @@ export async function readLongestWait(signal: AbortSignal): Promise<number> {
   return groups[0]?.longest_wait_sec ?? 0;
 }
 
-/** Tells the process to give up its jobs and to take no others, or to work again. */
+/** Makes the process give up its jobs and accept no more, or resume work. */
 export async function setDraining(id: string, isDraining: boolean): Promise<void> {
   const path = `_tandem/nodes/${segmentOf(id)}`;
   await request("POST", `${path}/${isDraining ? "_drain" : "_undrain"}`);

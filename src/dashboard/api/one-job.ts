@@ -1,11 +1,11 @@
-/** One job with what belongs to it. */
+/** A single job with its details. */
 import type { DocumentFailure, FailureCount, Job, JobRun } from "../../contract/index.ts";
 import { pathOfJob } from "./jobs.ts";
 import { RETRY_IDS_MAX } from "./limits.ts";
 import { exchange, get, RequestError, request, segmentOf, withQuery } from "./request.ts";
 import type { Session } from "./session.ts";
 
-/** Rows of a page of failures: all of them can be selected. */
+/** Page size of the list of failures. A whole page can be selected. */
 export const FAILURE_ROWS = RETRY_IDS_MAX;
 
 export interface JobDetails {
@@ -36,7 +36,7 @@ export async function readFailures(
 }
 
 export interface RetriedFailures {
-  /** Otherwise it goes on; for a paused job, when it is resumed. */
+  /** If false, the retry continues; for a paused job, after it is resumed. */
   readonly isDone: boolean;
   readonly tried: number;
   readonly total_rows: number;
@@ -44,7 +44,7 @@ export interface RetriedFailures {
 
 const ACCEPTED = 202;
 
-/** Waits for the retry of the whole list, or of these documents, up to half a minute. */
+/** Waits up to 30 s for the retry of the whole list or of these documents. */
 export async function retryFailures(
   name: string,
   ids?: readonly string[],
@@ -55,7 +55,9 @@ export async function retryFailures(
   return { ...JSON.parse(text), isDone: status !== ACCEPTED };
 }
 
-/** Begins at this update sequence of the source, whatever the checkpoints say. `why` may be empty. */
+/**
+ * Restarts the job at an update sequence of its source, ignoring checkpoints. `why` may be empty.
+ */
 export async function startFrom(name: string, since: unknown, why: string): Promise<void> {
   const reason = why.trim() === "" ? {} : { why: why.trim() };
   await request("POST", `${pathOfJob(name)}/_start_from`, { body: { since, ...reason } });
@@ -63,18 +65,18 @@ export async function startFrom(name: string, since: unknown, why: string): Prom
 
 export type ReplicationDocument = Readonly<Record<string, unknown>>;
 
-/** Whether the user can read the document of the job: admins, and who owns it. */
+/** Whether the user may read the document of the job: administrators and the owner. */
 export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user">): boolean {
   return changes || (name !== null && name === job.user);
 }
 
 export interface StoredDocument {
   readonly document: ReplicationDocument;
-  /** As it is stored, with all digits of its numbers. */
+  /** As stored, with all digits of its numbers. */
   readonly text: string;
 }
 
-/** Undefined for users who may not read it, and when there is none. */
+/** Returns `undefined` if there is no document, or if the user may not read it. */
 export async function readDocument(
   session: Session,
   job: Pick<Job, "database" | "doc_id" | "user">,

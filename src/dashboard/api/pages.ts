@@ -1,6 +1,6 @@
-/** Lists that are read in pages of a number of rows. Pure. */
+/** Paging of lists by row numbers. Pure. */
 
-/** How many rows stand before the page; where the list has become shorter than that, before the last page that there is. */
+/** Number of rows before the page; if the list has become shorter, before its last page. */
 export function skipWithin(skip: number, pageRows: number, total: number): number {
   const last = Math.max(0, Math.ceil(total / pageRows) - 1) * pageRows;
   return Math.min(skip, last);

@@ -1,10 +1,10 @@
-/** Requests to the node that the page came from, as JSON. */
+/** JSON requests to the node that served the page. */
 
-/** The node refused, or could not be reached: then `status` is 0. */
+/** The node refused the request; `status` is 0 if it could not be reached. */
 export class RequestError extends Error {
   override readonly name = "RequestError";
   readonly status: number;
-  /** CouchDB's word, such as `unauthorized`. */
+  /** CouchDB's error word, such as `unauthorized`. */
   readonly code: string;
 
   constructor(status: number, code: string, reason: string) {
@@ -14,7 +14,7 @@ export class RequestError extends Error {
   }
 }
 
-/** Told to the window when the node does not know, or no longer, who asks. */
+/** Dispatched on the window when the node does not recognize the user, or no longer does. */
 export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
 
 type Body = Readonly<Record<string, unknown>> | string;
@@ -22,11 +22,14 @@ type Body = Readonly<Record<string, unknown>> | string;
 const HEADERS = {
   Accept: "application/json",
   "Content-Type": "application/json",
-  // Of a 401 with another scheme the browser would ask for a password itself.
+  // For a 401 with another scheme, the browser would prompt for a password.
   "X-CouchDB-WWW-Authenticate": "Cookie",
 } as const;
 
-/** The address of a resource; `path` begins without a slash. The dashboard lies one folder below the API. */
+/**
+ * Absolute URL of a resource. `path` has no leading slash. The dashboard is one folder below the
+ * API.
+ */
 export function addressOf(path: string): string {
   return new URL(`../${path}`, document.baseURI).href;
 }
@@ -37,8 +40,8 @@ export function withQuery(path: string, query: Readonly<Record<string, string>>)
 }
 
 /**
- * A name as a part of a path. Throws a RequestError for `.` and `..`: however they are written, a browser takes them for folders, and
- * would ask for something else.
+ * Encodes a name as a path segment. Throws a RequestError for `.` and `..`, which browsers resolve
+ * as folders in any spelling.
  */
 export function segmentOf(name: string): string {
   if (name !== "." && name !== "..") return encodeURIComponent(name);
@@ -65,7 +68,7 @@ export async function request<Answer>(
 export interface Exchanged {
   /** From 200 to 299. */
   readonly status: number;
-  /** The body, to the letter. */
+  /** The body, verbatim. */
   readonly text: string;
 }
 
@@ -86,7 +89,7 @@ export async function exchange(
   });
   const text = await response.text().catch(() => "");
   if (response.ok) return { status: response.status, text };
-  // Who asks for the session learns it from the answer.
+  // A request for the session itself gets the answer.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
   const { error = "error", reason = response.statusText } = (jsonOf(text) ?? {}) as {
@@ -96,7 +99,7 @@ export async function exchange(
   throw new RequestError(response.status, error, reason);
 }
 
-/** Undefined for what is no JSON, such as the answer of a proxy. */
+/** Returns `undefined` for anything that is not JSON, such as a proxy's response. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,8 +1,11 @@
-/** Rules, each of which makes a replication for every database of a server whose name matches: docs/api/rules.md. */
+/**
+ * Rules, each of which creates a replication for every matching database of a server
+ * (docs/api/rules.md).
+ */
 import type { Rule, RulePlan, RulesPage } from "../../contract/index.ts";
 import { get, request, segmentOf, withQuery } from "./request.ts";
 
-/** In the order of their names. `bookmark`: that of the page before; undefined: the first page. */
+/** Ordered by name. `bookmark` is that of the previous page. Default: the first page. */
 export function readRules(bookmark: string | undefined, signal: AbortSignal): Promise<RulesPage> {
   return get<RulesPage>(
     withQuery("_tandem/rules", bookmark === undefined ? {} : { bookmark }),
@@ -14,10 +17,10 @@ export async function readRule(name: string, signal: AbortSignal): Promise<Rule>
   return get<Rule>(pathOf(name), signal);
 }
 
-/** What a rule consists of. */
+/** Members of a rule. */
 export type RuleBody = Readonly<Record<string, unknown>>;
 
-/** Throws a RequestError that names what is wrong. */
+/** Throws a RequestError that names the error. */
 export async function planRule(name: string, body: RuleBody): Promise<RulePlan> {
   return request<RulePlan>("PUT", `${pathOf(name)}?dry_run=true`, { body });
 }

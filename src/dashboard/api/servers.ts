@@ -1,31 +1,31 @@
-/** The servers that jobs name, and the groups that share the slots. */
+/** Servers named by jobs, and groups that share the slots. */
 import type { EndpointRow, GroupRow } from "../../contract/index.ts";
 import type { BudgetRow } from "./budget.ts";
 import { skipWithin } from "./pages.ts";
 import { get, request, segmentOf, withQuery } from "./request.ts";
 
-/** Rows of a page of either. */
+/** Page size of both lists. */
 export const PAGE_ROWS = 100;
 
 export interface Page<Row> {
-  /** Rows before it. */
+  /** Number of rows before it. */
   readonly skip: number;
-  /** Of all. */
+  /** Total number of rows. */
   readonly total: number;
   readonly rows: readonly Row[];
 }
 
-/** The one where most jobs fail first. */
+/** The server with the most failing jobs first. */
 export function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
   return readPage("endpoints", skip, signal);
 }
 
-/** The one that waits longest first. */
+/** The group with the longest wait first. */
 export function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
   return readPage("groups", skip, signal);
 }
 
-/** The page behind `skip` rows; the last one where there are not so many any more. */
+/** The page after `skip` rows, or the last one if there are fewer. */
 async function readPage<Row>(
   list: "endpoints" | "groups",
   skip: number,
@@ -38,7 +38,7 @@ async function readPage<Row>(
   return within === skip ? { skip, total, rows: answer[list] } : readPage(list, within, signal);
 }
 
-/** The budgets of servers that no job names. */
+/** Budgets of servers that no job names. */
 export async function readOtherBudgets(signal: AbortSignal): Promise<readonly BudgetRow[]> {
   const { budgets } = await get<{ budgets: BudgetRow[] }>("_tandem/budgets", signal);
   if (budgets.length === 0) return [];
@@ -50,7 +50,7 @@ export async function readOtherBudgets(signal: AbortSignal): Promise<readonly Bu
   return budgets.filter(({ name }) => !shown.has(name));
 }
 
-/** A setting of the cluster, kept by the node that is asked. */
+/** Changes a setting of the cluster through this node. */
 export async function setShares(group: string, shares: number): Promise<void> {
   const name = group.replace(/^user:/, "");
   const path = `_node/_local/_config/replicator.shares/${segmentOf(name)}`;

@@ -1,10 +1,10 @@
-/** Who uses the dashboard: `_session`. */
+/** The user of the dashboard: `_session`. */
 import { get, RequestError, request } from "./request.ts";
 
 export interface Session {
-  /** Null where the server has no administrators, and everybody is one. */
+  /** Null if the server has no administrators, so that everyone is one. */
   readonly name: string | null;
-  /** Sees jobs and nodes. */
+  /** May read jobs and nodes. */
   readonly reads: boolean;
   /** May change them. */
   readonly changes: boolean;
@@ -18,7 +18,7 @@ const STRANGER: SessionAnswer = { userCtx: { name: null, roles: [] } };
 
 export async function readSession(): Promise<Session> {
   const { userCtx } = await get<SessionAnswer>("_session").catch((error: unknown) => {
-    // A node that wants a valid user says so to strangers.
+    // A node with `require_valid_user` answers anonymous requests with this.
     if (error instanceof RequestError && error.status === 401) return STRANGER;
     throw error;
   });

@@ -1,7 +1,7 @@
 /** Names and queries of jobs. */
 import type { Job } from "../../contract/index.ts";
 
-/** What a list of jobs is asked for: the query of its URL, in the page and in the API alike. */
+/** Query of a list of jobs, the same in the page's URL and in the API. */
 export type Query = Readonly<Record<string, string>>;
 
 /** The name under which the API finds a job. */

@@ -1,4 +1,4 @@
-/** Budgets in words, and from fields. Pure. */
+/** Budgets as text, and from form fields. Pure. */
 import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type Budget, type BudgetRates } from "../api/budget.ts";
 import { formatNumber } from "./format.ts";
 
@@ -14,7 +14,7 @@ export function budgetText(budget: Budget): string {
   return parts.length === 0 ? "no limit" : parts.join("; ");
 }
 
-/** The rates of a form whose fields are named `direction.limit`; an empty field is no limit. */
+/** The budget in a form whose fields are named `direction.limit`. An empty field means no limit. */
 export function budgetOf(textOf: (field: string) => string): Budget {
   const ratesOf = (direction: string): BudgetRates =>
     Object.fromEntries(

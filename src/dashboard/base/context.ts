@@ -1,4 +1,4 @@
-/** What every page needs: who looks, the time, and whether the view is live. */
+/** Context of all pages: the session, the time, and whether the view is live. */
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { JobEvent } from "../../contract/index.ts";
@@ -8,17 +8,17 @@ import type { Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
 
 export interface Surroundings {
-  /** The last one with which somebody could read. */
+  /** The last session with read access. */
   readonly session: Session;
-  /** Whether it has ended, and somebody is asked to log in. */
+  /** Whether that session has expired and the user is asked to log in. */
   readonly isLoggedOut: boolean;
-  /** Of the browser, once a second. */
+  /** The browser's clock, updated every second. */
   readonly nowMs: number;
   readonly timeZone: TimeZone;
-  /** What is shown stays as it is: the user wants that, or is asked to log in. */
+  /** The view is frozen, by the user or because of an expired session. */
   readonly isPaused: boolean;
   readonly setFeedState: (state: FeedState) => void;
-  /** Says something to the user, and to screen readers; `undo` takes back what was done. */
+  /** Shows a message to the user, and to screen readers. `undo` reverts the action. */
   readonly announce: (text: string, undo?: () => void) => void;
 }
 
@@ -32,17 +32,18 @@ export function useSurroundings(): Surroundings {
 
 interface FeedHandlers {
   readonly event: (event: JobEvent) => void;
-  /** What was read is out of date. */
+  /** Data read before is out of date. */
   readonly gap: () => void;
 }
 
 /**
- * Follows the events of the jobs that the filters find, unless the user has paused the view or looks at another one; those behind the
- * place `since`, or those from now on. While `since` is null, it does not begin.
+ * Follows the events of matching jobs, unless the user has paused the view or is looking at another
+ * one. Starts after the place `since`, or with events from now on; while `since` is null, it does
+ * not start.
  */
 export function useFeed(query: Query, handlers: FeedHandlers, since?: string | null): void {
   const { isLoggedOut, isPaused, setFeedState } = useSurroundings();
-  // A browser has six connections to a server at most, and each feed takes one.
+  // A browser limits connections to a server to six, and each feed takes one.
   const isInSight = useIsInSight();
   const latest = useRef(handlers);
   latest.current = handlers;
@@ -67,7 +68,7 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [feed, isFollowed]);
   const wasLoggedOut = useRef(false);
   useEffect(() => {
-    // What was asked for meanwhile was refused.
+    // Requests made meanwhile were refused.
     if (wasLoggedOut.current && !isLoggedOut) latest.current.gap();
     wasLoggedOut.current = isLoggedOut;
   }, [isLoggedOut]);

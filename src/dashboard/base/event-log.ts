@@ -1,22 +1,22 @@
-/** The log of events, as the page keeps it. Pure. */
+/** The event log as kept by the page. Pure. */
 import type { ControlEvent, JobEvent } from "../../contract/index.ts";
 import { jobName } from "../api/types.ts";
 
-/** Before the first event of all. */
+/** Before the first event. */
 export const LOG_BEGIN = "0".repeat(24);
 
-/** What a row shows, and no more. */
+/** The members that a row shows. */
 export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
-  /** The name of the job; its replication id when it is gone. */
+  /** The name of the job, or its replication id if it no longer exists. */
   readonly name: string;
   readonly isGone: boolean;
-  /** The decision of an operator that it tells of. */
+  /** The operator's decision that the event reports. */
   readonly decision: ControlEvent | undefined;
-  /** Of the last failure of the job, where it fails now. */
+  /** Class of the job's last failure, if it is failing. */
   readonly failureClass: string | undefined;
 }
 
-/** Undefined: that a list finds the job by something else is no news by itself. */
+/** Returns `undefined` for an event that only says that a list now finds the job differently. */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, id, job } = event;
   const decision = decisionOf(event);
@@ -34,10 +34,10 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
   resumed: ["resume"],
   changed: ["retry", "reset", "start-from", "replace-credentials"],
 };
-/** Events have whole seconds, and a decision is told when it is stored. */
+/** Events are in whole seconds, and a decision is reported when it is stored. */
 const LATE_MS_MAX = 2_000;
 
-/** The decision nearest to the event. */
+/** The decision closest in time to the event. */
 function decisionOf({
   time,
   changes,

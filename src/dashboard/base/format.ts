@@ -1,4 +1,4 @@
-/** Figures, times and texts for people. Pure: the time is given. */
+/** Formats figures, times and texts. Pure: the current time is an argument. */
 
 const NUMBER = new Intl.NumberFormat("en");
 const DECIMAL = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -40,12 +40,12 @@ export function formatBytes(byteCount: number): string {
   return `${DECIMAL.format(byteCount / 1000 ** power)} ${units[power]}`;
 }
 
-/** Per second. */
+/** Amount per second. */
 export function formatRate(perSec: number, unit: string): string {
   return `${DECIMAL.format(perSec)} ${unit}/s`;
 }
 
-/** `3 min ago`, `in 20 s`, `now`: the larger unit alone, so that it does not flicker. */
+/** `3 min ago`, `in 20 s`, `now`: only the larger unit, so that it does not flicker. */
 export function formatDistance(time: string, nowMs: number): string {
   const seconds = (Date.parse(time) - nowMs) / 1000;
   if (Math.abs(seconds) < 1) return "now";
@@ -53,10 +53,10 @@ export function formatDistance(time: string, nowMs: number): string {
   return seconds < 0 ? `${length} ago` : `in ${length}`;
 }
 
-/** `undefined` is the time zone of the browser. */
+/** `undefined` is the browser's time zone. */
 export type TimeZone = "UTC" | undefined;
 
-/** One takes long to make, and long lists have many times. */
+/** Cached: creating one takes long, and long lists contain many times. */
 const timeFormats = new Map<TimeZone, Intl.DateTimeFormat>();
 
 /** `23 Nov 2026, 14:24:35 UTC` */
@@ -78,10 +78,10 @@ export function formatTime(time: string, timeZone: TimeZone): string {
   return format.format(new Date(time));
 }
 
-/** Characters that would not be seen, or would turn the text around. */
+/** Invisible characters, and characters that change the text direction. */
 export const UNSEEN = /[\p{Cc}\p{Cf}\u115f\u1160\u2028\u2029\u3164\uffa0]/gu;
 
-/** Ids, names and words of strangers: a character that nobody would see is shown as its code point. */
+/** Shows invisible characters in foreign text, such as ids and names, as code points. */
 export function visibleText(text: string): string {
   return text.replace(
     UNSEEN,

@@ -1,20 +1,23 @@
-/** What the pages show of a job beside what the node says. Pure. */
+/** Figures derived from a job. Pure. */
 import type { Job } from "../../contract/index.ts";
 
-/** When the last run without a failure ended, as far as the history of the job knows; null: it does not. */
+/** End of the last run without a failure, if the job's history contains it; otherwise null. */
 export function lastSuccess({ history }: Job): string | null {
   return (
     history.find(({ type }) => ["stopped", "parked", "completed"].includes(type))?.timestamp ?? null
   );
 }
 
-/** An address without what all of them have: `host/name`. */
+/** An address without scheme and final slash: `host/name`. */
 export function shortAddress(address: string | null): string {
   if (address === null) return "?";
   return address.replace(/^https?:\/\//, "").replace(/\/$/, "");
 }
 
-/** The share of the known changes that have been looked at, from 0 to 1; undefined while nobody knows how many there are. */
+/**
+ * Part of the known changes that have been processed, from 0 to 1; undefined if their number is
+ * unknown.
+ */
 export function progressOf({ info, pending }: Job): number | undefined {
   const checked = info?.revisions_checked;
   if (typeof checked !== "number" || pending === null) return undefined;

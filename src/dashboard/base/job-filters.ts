@@ -1,6 +1,6 @@
-/** The filters and orders of lists of jobs that the page offers, with their labels: docs/api/jobs.md. Pure. */
+/** Filters and orders of the list of jobs, with their labels (docs/api/jobs.md). Pure. */
 
-/** There or not. */
+/** Filters without a value. */
 export const FLAG_FILTERS = [
   ["failing", "Failing"],
   ["paused", "Paused"],
@@ -10,7 +10,7 @@ export const FLAG_FILTERS = [
   ["behind", "Behind"],
 ] as const;
 
-/** Compared with a text. */
+/** Filters with a text. */
 export const TEXT_FILTERS = [
   ["source", "Source host or database"],
   ["target", "Target host or database"],
@@ -22,7 +22,7 @@ export const TEXT_FILTERS = [
   ["behind_sec", "Behind for seconds"],
 ] as const;
 
-/** Empty: that by name, which needs no word. */
+/** The empty value is the order by name. */
 export const JOB_ORDERS = [
   ["", "Name"],
   ["since", "Failing since"],

@@ -1,4 +1,7 @@
-/** A job as a long list keeps it: what its row shows, and no more, so that a hundred thousand of them fit into a browser. Pure. */
+/**
+ * A job in a long list, reduced to what its row shows, so that 100,000 of them fit into a browser.
+ * Pure.
+ */
 import type { Job, JobEvent } from "../../contract/index.ts";
 import { lastSuccess } from "./job-figures.ts";
 
@@ -18,13 +21,13 @@ export interface JobLine
     | "start_time"
     | "next_try"
   > {
-  /** Null: it does not fail. */
+  /** Null if it is not failing. */
   readonly failure: {
     readonly class: string;
     readonly reason: string;
     readonly tries: number;
   } | null;
-  /** Null: nobody knows. */
+  /** Null if unknown. */
   readonly lastSuccess: string | null;
 }
 
@@ -45,13 +48,13 @@ export function lineOf(job: Job): JobLine {
 
 export interface ChangedLines {
   readonly lines: readonly JobLine[];
-  /** Lines whose jobs are gone. */
+  /** Number of lines whose jobs no longer exist. */
   readonly goneCount: number;
   /** The last event of each job without a line. */
   readonly others: readonly JobEvent[];
 }
 
-/** The lines after these events, the oldest of which is first. A job may have had another id before. */
+/** Applies events, oldest first, to the lines. A job may have had a different id before. */
 export function linesAfter(lines: readonly JobLine[], events: readonly JobEvent[]): ChangedLines {
   const lastOf = new Map(events.map((event) => [event.id, event]));
   const idOf = new Map(events.map(({ id, former_id: former = id }) => [former, id]));

@@ -1,7 +1,7 @@
-/** JSON as people read and type it. Pure. */
+/** JSON for display and input. Pure. */
 import { UNSEEN } from "./format.ts";
 
-/** In lines, with an escape for each character that nobody would see, or that would turn the text around. */
+/** Indented, with escapes for invisible characters and those that change the text direction. */
 export function visibleJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(UNSEEN, (char) =>
     char === "\n" ? char : char.replace(/./gs, escaped),
@@ -12,13 +12,13 @@ function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** The first number in a JSON text that a program for browsers cannot keep as it stands. */
+/** The first number in a JSON text that JavaScript cannot represent exactly. */
 export function inexactNumber(text: string): string | undefined {
   const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi);
   return numbers?.find((number) => plainNumber(number) !== plainNumber(String(Number(number))));
 }
 
-/** Of `-1.50e3`, `-15e2`: alike for all ways to write a number. */
+/** `-15e2` for `-1.50e3`: a canonical form for all spellings of a number. */
 function plainNumber(number: string): string {
   const parts = /^(-?)0*(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(number);
   if (parts === null) return number;

@@ -1,4 +1,4 @@
-/** The view that the page shows is the one that its address names. */
+/** The current view, taken from the address. */
 import { useEffect, useState } from "preact/hooks";
 import { parseView, type View } from "./view.ts";
 
@@ -11,7 +11,7 @@ export function useView(): View {
   useEffect(() => {
     const follow = () => setHash(window.location.hash);
     window.addEventListener("hashchange", follow);
-    // The address may have changed since this was first rendered.
+    // The address may have changed since the first render.
     follow();
     return () => window.removeEventListener("hashchange", follow);
   }, []);

@@ -1,11 +1,14 @@
-/** Documents of replications without their secrets, for eyes that look over a shoulder. Pure. */
+/** Replication documents with secrets masked, for display. Pure. */
 
 export const MASK = "*****";
 
-/** Members whose values are secrets, wherever they are. */
+/** Members whose values are secrets at any level. */
 const SECRET = /^(password|token|api_?key|secret|headers|authorization|key_file_password)$/i;
 
-/** The same value with each secret replaced, those in addresses included. References to secrets stay: they are none. */
+/**
+ * The value with each secret replaced, including those in addresses. References to secrets are
+ * kept, since they reveal nothing.
+ */
 export function masked(value: unknown, name = ""): unknown {
   if (typeof value === "string") {
     if (SECRET.test(name) && !/^(env|file):/.test(value)) return MASK;
@@ -22,7 +25,7 @@ export function masked(value: unknown, name = ""): unknown {
   );
 }
 
-/** Of `https://ann:secret@host/?token=x`, `https://ann:*****@host/?token=*****`. */
+/** `https://ann:*****@host/?token=*****` for `https://ann:secret@host/?token=x`. */
 function maskedAddress(text: string): string {
   return text
     .replace(/^([a-z0-9+.-]+:\/\/[^/@:]*):[^/]*@/i, `$1:${MASK}@`)

@@ -1,4 +1,4 @@
-/** What a user has chosen, kept in the browser. A browser that keeps nothing forgets it. */
+/** The user's preferences, stored in the browser if it permits that. */
 import { useState } from "preact/hooks";
 
 export function usePreference<Value extends string>(
@@ -11,7 +11,7 @@ export function usePreference<Value extends string>(
     try {
       localStorage.setItem(`tandem.${name}`, chosen);
     } catch {
-      // For this page alone.
+      // Applies to this page only.
     }
   };
   return [value, choose];
@@ -23,7 +23,7 @@ function read<Value extends string>(name: string, values: readonly Value[]): Val
   try {
     kept = localStorage.getItem(`tandem.${name}`);
   } catch {
-    // A browser that keeps nothing.
+    // The browser stores nothing.
   }
   return values.find((value) => value === kept) ?? (values[0] as Value);
 }

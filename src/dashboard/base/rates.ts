@@ -1,9 +1,9 @@
-/** Rates of counts by the minute. Pure. */
+/** Rates per second from counts per minute. Pure. */
 
-/** A minute that has just begun says little. */
+/** Shortest part of a minute that yields a meaningful rate. */
 const SECONDS_MIN = 10;
 
-/** Of each minute, per second; null where nothing was counted, or not for long enough yet. */
+/** The rate in each minute; null if there are no counts, or for too short a time. */
 export function perSecond<Minute extends { readonly seconds: number }>(
   minutes: readonly Minute[],
   countOf: (minute: Minute) => number | null,

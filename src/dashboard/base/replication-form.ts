@@ -1,4 +1,4 @@
-/** From the fields of the form to the document of a replication, and back. Pure. */
+/** Conversion between the fields of the form and a replication document. Pure. */
 
 import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
 import { inexactNumber, visibleJson } from "./json.ts";
@@ -8,13 +8,13 @@ import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
 export const LOGINS = ["none", "kept", "basic", "bearer", "iam"] as const;
 export type Login = (typeof LOGINS)[number];
 
-/** The fields of one side. */
+/** The fields of one endpoint. */
 export interface EndpointFields {
-  /** An address, or the name of a database of the server. */
+  /** A URL, or the name of a local database. */
   readonly address: string;
   readonly login: Login;
   readonly username: string;
-  /** A password, a token or a key, by `login`. */
+  /** A password, token or key, depending on `login`. */
   readonly secret: string;
 }
 
@@ -29,19 +29,19 @@ export interface FormFields {
   readonly continuous: boolean;
   readonly createTarget: boolean;
   readonly selection: SelectionKind;
-  /** Ids on lines, or a list of them as JSON; JSON of a selector; or the name of a filter function. */
+  /** Ids, one per line or as a JSON list; a selector as JSON; or the name of a filter function. */
   readonly selected: string;
-  /** JSON; of a filter function. */
+  /** Parameters of a filter function, as JSON. */
   readonly queryParameters: string;
   readonly winningRevisionsOnly: boolean;
   readonly skipsDeleted: boolean;
-  /** As they were typed; an empty text is no limit. */
+  /** As typed. Empty means no limit. */
   readonly documentBytesMax: string;
   readonly attachmentBytesMax: string;
   readonly sinceSequence: string;
   readonly scheduleKind: ScheduleKind;
   readonly schedule: string;
-  /** As they were typed, by name; an empty text is the default. */
+  /** As typed, by name. Empty means the default. */
   readonly options: Readonly<Record<string, string>>;
 }
 
@@ -69,17 +69,17 @@ export const EMPTY_FORM: FormFields = {
 
 type Document = Readonly<Record<string, unknown>>;
 
-/** A field that cannot be what was typed. */
+/** A field with an invalid value. */
 export class FieldError extends Error {
   override readonly name = "FieldError";
 }
 
-/** A member that the form knows. */
+/** A document member that the form supports. */
 interface Member {
   readonly name: string;
-  /** What the form shows of it: while that is unchanged, so is the member. */
+  /** The form's representation of the member. If it is unchanged, so is the member. */
   readonly shown: (fields: FormFields) => unknown;
-  /** What the fields make of it; undefined: it is absent. Throws a FieldError. */
+  /** The member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
   readonly made: (fields: FormFields, original: unknown) => unknown;
 }
 
@@ -138,7 +138,7 @@ const MEMBERS: readonly Member[] = [
   }),
 ];
 
-/** One of the members that say which documents are copied. */
+/** One of the members that select documents. */
 function selectionMember(
   kind: Exclude<SelectionKind, "all">,
   made: (text: string) => unknown,
@@ -150,7 +150,7 @@ function selectionMember(
   };
 }
 
-/** Revisions with more bytes stay behind. */
+/** Larger revisions are not copied. */
 function bytesMaxMember(
   name: "documents" | "attachments",
   textOf: (fields: FormFields) => string,
@@ -171,8 +171,9 @@ function bytesMaxMember(
 }
 
 /**
- * The document that the fields say. `original` is the one that is edited or cloned: its members that the form does not know stay, and
- * those that were left as they are, and so do its credentials where the login is `kept`. Throws a FieldError.
+ * The document that the fields say. `original` is the one that is edited or cloned: its members
+ * that the form does not know stay, and those that were left as they are, and so do its credentials
+ * where the login is `kept`. Throws a FieldError.
  */
 export function documentOf(fields: FormFields, original: Document = {}): Document {
   if (!/^(.*\/)?_replicator$/s.test(fields.database)) {
@@ -196,20 +197,20 @@ function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
-/** The fields with a new name as it is meant: spaces around it are none of it. */
+/** The fields with a trimmed database name and id. */
 export function withTrimmedName(fields: FormFields): FormFields {
   return { ...fields, database: fields.database.trim(), id: fields.id.trim() };
 }
 
-/** What a copy of a document begins with: not what makes it this document. */
+/** The part of a document that a clone keeps, without its identity. */
 export function cloneOf(document: Document): Document {
   const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
   return copied;
 }
 
 /**
- * The document as far as it can be checked: as `documentOf`, and otherwise the sides that have all they need. Undefined while neither
- * has.
+ * The part of the document that can be checked: like `documentOf`, but with only those endpoints
+ * that are complete. Undefined if neither is.
  */
 export function draftOf(fields: FormFields, original: Document = {}): Document | undefined {
   const named = fields.id === "" ? {} : { _id: fields.id };
@@ -231,7 +232,7 @@ export function draftOf(fields: FormFields, original: Document = {}): Document |
   return { ...otherMembers(original), ...Object.fromEntries(sides), ...target, ...named };
 }
 
-/** The fields that make the document. */
+/** The fields that represent the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
   const { schedule } = document;
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
@@ -258,7 +259,7 @@ export function fieldsOf(document: Document, database: string, id: string): Form
   };
 }
 
-/** The command that sends the document, without its secrets. */
+/** A shell command that sends the document, without its secrets. */
 export function curlCommand(address: string, document: Document): string {
   const body = visibleJson(masked(document));
   return [
@@ -268,14 +269,17 @@ export function curlCommand(address: string, document: Document): string {
   ].join(" \\\n");
 }
 
-/** For a shell. */
+/** Quotes text for a shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 const KNOWN_MEMBERS = new Set(["source", "target", ...MEMBERS.map(({ name }) => name)]);
 
-/** How the replication that a document said before has ended: with these it would count as ended at once. */
+/**
+ * Members that record the outcome of an earlier replication. With them, the new one would count as
+ * ended.
+ */
 const OUTCOME_MEMBERS = new Set([
   "_replication_state",
   "_replication_state_time",
@@ -297,7 +301,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   if (typed === "") throw new FieldError(`The ${side} has no address`);
   if (isSame(fields, endpointFields(original))) return original;
   if (login === "kept") return keptEndpoint(typed, original);
-  // What is masked would count as the password that the server has.
+  // A mask would be treated as the server's password.
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
     throw new FieldError(
@@ -311,14 +315,14 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   return { url: address, auth: { iam: { api_key: secret } } };
 }
 
-/** Of `https://ann:*****@host/`, `https://host/`. */
+/** `https://host/` for `https://ann:*****@host/`. */
 function withoutMaskedUser(address: string): string {
   const [user, scheme] = /^([a-z0-9+.-]+:\/\/)[^/@]*@/i.exec(address) ?? [];
   if (user === undefined || !user.endsWith(`:${MASK}@`)) return address;
   return scheme + address.slice(user.length);
 }
 
-/** The endpoint as it was, with another address if that was changed. */
+/** The original endpoint, with a different address if that was edited. */
 function keptEndpoint(address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
@@ -351,14 +355,14 @@ function selectedText(kind: SelectionKind, value: unknown): string {
   return typeof value === "string" ? value : visibleJson(value);
 }
 
-/** One a line; JSON, where an id is none or has several. */
+/** One id per line, or JSON for ids that contain line breaks or are empty. */
 function idsOf(text: string): readonly string[] {
   if (text.trimStart().startsWith("[")) {
     try {
       const ids: unknown = JSON.parse(text);
       if (isTexts(ids)) return ids;
     } catch {
-      // So an id begins like that.
+      // An id that begins with a bracket.
     }
   }
   return text.split("\n").filter((line) => line !== "");
@@ -385,7 +389,7 @@ function sequenceText(sequence: unknown): string {
   return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
 }
 
-/** Sequences are numbers, texts or lists, by their source. Throws a FieldError. */
+/** Sequences are numbers, strings or lists, depending on the source. Throws a FieldError. */
 export function sequenceOf(text: string): unknown {
   const typed = text.trim();
   return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("Sequence", typed) : typed;

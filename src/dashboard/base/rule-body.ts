@@ -1,7 +1,7 @@
 /** Rules as JSON, for the form. Pure. */
 import type { Rule } from "../../contract/index.ts";
 
-/** What a new rule begins with. */
+/** Initial content of a new rule. */
 export const NEW_RULE = {
   source: { url: "https://a.example/" },
   target: { url: "https://b.example/{db}" },
@@ -11,7 +11,7 @@ export const NEW_RULE = {
   delete: "keep",
 };
 
-/** The members of a rule without what the node says beside them. */
+/** The members of a rule without those that the node adds. */
 export function bodyOf({
   name: _name,
   status: _status,
@@ -20,7 +20,7 @@ export function bodyOf({
   return body;
 }
 
-/** The address of one side, as it was given; undefined: the rule does not say. */
+/** The address of one side as given, or `undefined` if the rule does not contain it. */
 export function addressOfSide(rule: Rule, side: "source" | "target"): string | undefined {
   const given = rule[side];
   if (typeof given === "string") return given;

@@ -1,4 +1,4 @@
-/** How fast the runs of a job were, and how far behind it was, as lines over time. Pure. */
+/** Speed and lag of a job's runs as series over time. Pure. */
 import type { JobRun } from "../../contract/index.ts";
 
 export interface RunSeries {
@@ -8,7 +8,10 @@ export interface RunSeries {
   readonly bytesPerSec: readonly (number | null)[];
 }
 
-/** Each run is a level from its start to its end, and between runs there is none. `runs`: the newest first. */
+/**
+ * Each run is a constant level from its start to its end, with a gap in between. `runs` has the
+ * newest first.
+ */
 export function seriesOf(runs: readonly JobRun[]): RunSeries {
   const times: number[] = [];
   const docsPerSec: (number | null)[] = [];
@@ -20,7 +23,7 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
   };
   for (const { start, end, docs_written: docs, bytes } of runs.toReversed()) {
     const startSec = Date.parse(start) / 1000;
-    // Times are whole seconds.
+    // Times are in whole seconds.
     const lengthSec = Math.max(1, Date.parse(end) / 1000 - startSec);
     const rate = (amount: number | null) => (amount === null ? null : amount / lengthSec);
     const lastSec = times.at(-1) ?? Number.NEGATIVE_INFINITY;
@@ -32,14 +35,17 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
   return { times, docsPerSec, bytesPerSec };
 }
 
-/** How far behind a job was at a moment. */
+/** The lag of a job at a point in time. */
 export interface LagSample {
   readonly timeSec: number;
-  /** Null: nobody knew. */
+  /** Null if unknown. */
   readonly lagSec: number | null;
 }
 
-/** At the end of each run, and then what was seen since. `runs`: the newest first; `seen`: the oldest first. */
+/**
+ * The lag at the end of each run, followed by later samples. `runs` has the newest first, `seen`
+ * the oldest.
+ */
 export function lagsOf(
   runs: readonly Pick<JobRun, "end" | "lag_sec">[],
   seen: readonly LagSample[],
@@ -50,7 +56,7 @@ export function lagsOf(
   const lags: LagSample[] = [];
   for (const sample of [...ended, ...seen]) {
     const lastSec = lags.at(-1)?.timeSec ?? Number.NEGATIVE_INFINITY;
-    // The clock of the browser need not be that of the server.
+    // The browser's clock may differ from the server's.
     if (sample.timeSec > lastSec) lags.push(sample);
   }
   return lags;

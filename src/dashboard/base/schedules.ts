@@ -1,14 +1,14 @@
-/** The forms of a schedule, for people who choose one. The node says what is wrong with the text of one. Pure. */
+/** Forms of schedules, for choosing one. The node reports errors in their text. Pure. */
 
 export const SCHEDULE_KINDS = ["none", "every", "cron", "changes", "window"] as const;
 export type ScheduleKind = (typeof SCHEDULE_KINDS)[number];
 
 interface ScheduleForm {
-  /** When a replication with it runs. */
+  /** Description of when it runs. */
   readonly words: string;
-  /** How it is written, and for which replications it is. */
+  /** Syntax, and the replications it applies to. */
   readonly note: string;
-  /** One to begin with, in the time zone of the user. */
+  /** An initial example, in the user's time zone. */
   example(timeZone: string): string;
 }
 
@@ -36,7 +36,7 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   },
 };
 
-/** The form that a schedule of a document has. */
+/** The form of a document's schedule. */
 export function scheduleKindOf(schedule: string): ScheduleKind {
   if (schedule.startsWith("every ")) return "every";
   if (schedule.startsWith("after ")) return "changes";

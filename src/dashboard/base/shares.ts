@@ -1,9 +1,12 @@
-/** What shares are worth. Pure. */
+/** Effect of shares. Pure. */
 import type { GroupRow } from "../../contract/index.ts";
 
 type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;
 
-/** The part of the slots, from 0 to 1, that a group gets while every group with jobs has more of them than slots; 0 without jobs. */
+/**
+ * Part of the slots, from 0 to 1, that a group gets while every group with jobs has more of them
+ * than slots; 0 without jobs.
+ */
 export function partOfSlots(name: string, groups: readonly Sharing[]): number {
   const active = groups.filter(({ jobs }) => jobs.running + jobs.pending > 0);
   const shares = active.find((group) => group.name === name)?.shares ?? 0;

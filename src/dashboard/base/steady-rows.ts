@@ -1,6 +1,9 @@
-/** The order of rows that stay where they are. */
+/** A stable row order. */
 
-/** The rows `before` with what is known `now`: those that are gone stay, and new ones are the last. Pure. */
+/**
+ * The rows of `before` with the content of `now`. Missing ones stay, and new ones are appended.
+ * Pure.
+ */
 export function steadyRows<Row>(
   before: readonly Row[],
   now: readonly Row[],

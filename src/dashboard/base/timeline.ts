@@ -1,14 +1,14 @@
-/** What happened to a job, from its runs, its history and the decisions of operators. Pure. */
+/** Timeline of a job, from its runs, its history and operators' decisions. Pure. */
 import type { Job, JobRun } from "../../contract/index.ts";
 
 export interface TimelineEntry {
   readonly time: string;
   readonly kind: "run" | "decision" | "event";
   readonly title: string;
-  /** Why, or who. */
+  /** The reason, or the user. */
   readonly detail: string | null;
   readonly isBad: boolean;
-  /** Of a run. */
+  /** Set for a run. */
   readonly run?: JobRun;
 }
 
@@ -22,7 +22,10 @@ const BAD_CAUSES = new Set([
   "met-persistent",
 ]);
 
-/** The newest first. Of the history only what neither runs nor decisions tell: that the job was added, and the run under way. */
+/**
+ * Newest first. From the history only events that neither runs nor decisions contain: that the job
+ * was added, and its current run.
+ */
 export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
   const ended = runs.map(
     (run): TimelineEntry => ({

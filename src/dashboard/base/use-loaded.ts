@@ -1,15 +1,18 @@
-/** What a component reads from the node. */
+/** Loading data from the node. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 export interface Loaded<Value> {
-  /** The last that came; undefined before the first. */
+  /** The last value received; undefined before the first. */
   readonly value: Value | undefined;
-  /** Why the last attempt failed; undefined when it did not. */
+  /** Error of the last attempt, if it failed. */
   readonly error: unknown;
   readonly reload: () => void;
 }
 
-/** Loads now, when `key` changes, and on `reload`. What is out of date is aborted, and never shown. */
+/**
+ * Loads on the first render, when `key` changes, and on `reload`. Outdated requests are aborted,
+ * and their results never shown.
+ */
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
   key: string,
@@ -48,7 +51,7 @@ export function useLoaded<Value>(
   };
 }
 
-/** Calls `act` at this interval, while the page is shown. */
+/** Calls `act` at this interval while the page is visible. */
 export function useInterval(act: () => void, intervalMs: number): void {
   const latest = useRef(act);
   latest.current = act;
@@ -60,7 +63,7 @@ export function useInterval(act: () => void, intervalMs: number): void {
   }, [intervalMs]);
 }
 
-/** A function that calls `act` soon, and once for all calls until then. */
+/** A debounced function: calls `act` once after `waitMs` for all calls until then. */
 export function useSoon(act: () => void, waitMs: number): () => void {
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const latest = useRef(act);

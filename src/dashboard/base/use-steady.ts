@@ -1,14 +1,17 @@
-/** Rows that stay where they are while a hand is at them: else a click could meet the row that has come into the place of another. */
+/**
+ * Keeps rows in place while the user interacts with them. Otherwise a click could hit a row that
+ * has just moved there.
+ */
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { steadyRows } from "./steady-rows.ts";
 
-/** A hand that has rested for so long is at work no more. */
+/** Time without input after which the interaction counts as ended. */
 const REST_MS = 3_000;
 
 export interface Hand {
   /** Whether a pointer or the keyboard is in use there. */
   readonly isAtWork: boolean;
-  /** For the element around the rows. */
+  /** Handlers for the element around the rows. */
   readonly handlers: {
     readonly onPointerMove: () => void;
     readonly onFocusIn: () => void;
@@ -28,7 +31,7 @@ export function useHand(): Hand {
   return { isAtWork, handlers: { onPointerMove: move, onFocusIn: move, onKeyDown: move } };
 }
 
-/** The rows in their order; while a hand is at work, in the order in which they were. */
+/** The rows in order, or in their previous order during an interaction. */
 export function useSteadyRows<Row>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,
@@ -43,7 +46,7 @@ export function useSteadyRows<Row>(
   return shown;
 }
 
-/** The value; while a hand is at work, as it was before. */
+/** The value, or its previous one during an interaction. */
 export function useSteady<Value>(value: Value, { isAtWork }: Hand): Value {
   const shown = useRef(value);
   if (!isAtWork) shown.current = value;

@@ -1,8 +1,11 @@
-/** The view that the address names: `#/jobs?failing=true`. It stays in the browser, so names in it reach no log. */
+/**
+ * The view named by the address: `#/jobs?failing=true`. A fragment is not sent to the server, so
+ * names in it appear in no log.
+ */
 import type { Query } from "../api/types.ts";
 
 export interface View {
-  /** Decoded. `[]` is the start page. */
+  /** Percent-decoded. `[]` is the start page. */
   readonly segments: readonly string[];
   readonly query: Query;
 }
@@ -22,7 +25,7 @@ export function linkTo(segments: readonly string[], query: Query = {}): string {
   return `#/${path}${text === "" ? "" : `?${text}`}`;
 }
 
-/** Somebody may have typed it. */
+/** The address may have been typed. */
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);

@@ -1,10 +1,10 @@
-/** Keeps a page that cannot be drawn from taking the others with it. */
+/** Contains a rendering error, so that the rest of the dashboard keeps working. */
 import { Component, type ComponentChildren } from "preact";
 import { useFeed } from "../base/context.ts";
 import { Problem } from "./text.tsx";
 
 interface BoundaryProps {
-  /** The address of what is within: another one is drawn again. */
+  /** Address of the content. A different one is rendered again. */
   readonly view: string;
   readonly children: ComponentChildren;
 }
@@ -30,7 +30,7 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
 }
 
 function Broken({ error }: { error: unknown }) {
-  // Says whether the connection stands.
+  // Shows the state of the connection.
   useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
   return (
     <>

@@ -1,4 +1,4 @@
-/** A small chart of one figure over time. Loaded when a page needs it: it is the largest part of the dashboard. */
+/** A small chart of one figure over time. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -18,9 +18,9 @@ export function Chart({
   unit: string;
   /** In seconds, ascending. */
   times: readonly number[];
-  /** Null: nothing is known, and no line is drawn. */
+  /** Null for unknown values, which leave a gap. */
   values: readonly (number | null)[];
-  /** A custom property of the styles. */
+  /** A CSS custom property. */
   colour: string;
 }) {
   const place = useRef<HTMLDivElement>(null);
@@ -91,7 +91,10 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
   );
 }
 
-/** Seconds only where the steps of the axis are shorter than a minute; and no time twice, where they are shorter than a second. */
+/**
+ * Shows seconds only if the steps of the axis are below a minute, and no time twice if they are
+ * below a second.
+ */
 function clocksOf(timesSec: readonly number[], stepSec: number, timeZone: TimeZone): string[] {
   const timeStyle = stepSec < 60 ? "medium" : "short";
   const format = new Intl.DateTimeFormat("en-GB", { timeStyle, timeZone });

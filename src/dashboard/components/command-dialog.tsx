@@ -1,4 +1,4 @@
-/** A command for jobs, after a look at how many it touches. */
+/** Confirmation of a command, with the number of affected jobs. */
 import { useState } from "preact/hooks";
 import {
   type Command,
@@ -22,7 +22,7 @@ interface CommandWords {
   readonly verb: string;
   readonly done: string;
   readonly explanation: string;
-  /** What it does cannot be taken back. */
+  /** The command cannot be undone. */
   readonly isFinal?: boolean;
 }
 
@@ -58,7 +58,7 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   },
 };
 
-/** What takes a command back. */
+/** The command that undoes another. */
 const OPPOSITES: Readonly<Partial<Record<Command, Command>>> = { pause: "resume", resume: "pause" };
 
 export function CommandDialog({
@@ -178,7 +178,7 @@ export function CommandDialog({
   );
 }
 
-/** Exactly for the jobs that the command has changed. */
+/** Applies to exactly the jobs that the command has changed. */
 async function takeBack(
   opposite: Command,
   names: readonly string[],

@@ -1,4 +1,6 @@
-/** Other credentials for all jobs that log in to a server as one user: docs/api/secrets.md. */
+/**
+ * Replaces the credentials of all jobs that log in to a server as one user (docs/api/secrets.md).
+ */
 import { useRef, useState } from "preact/hooks";
 import { RequestError, request } from "../api/request.ts";
 import { useSurroundings } from "../base/context.ts";
@@ -9,7 +11,7 @@ import { WhyField } from "./why-field.tsx";
 
 interface Replaced {
   readonly matched: number;
-  /** Absent where jobs were only counted, as is `refused`. */
+  /** Absent, like `refused`, if jobs were only counted. */
   readonly changed?: number;
   readonly refused?: number;
   /** Jobs of other users whose credential was not the valid one. */
@@ -21,7 +23,7 @@ export function CredentialDialog({
   side,
   onClose,
 }: {
-  /** With scheme and port, as far as it is known. */
+  /** With scheme and port, as far as known. */
   host: string;
   side: "source" | "target" | null;
   onClose: (isDone: boolean) => void;
@@ -30,7 +32,7 @@ export function CredentialDialog({
   const [matched, setMatched] = useState<number>();
   const [why, setWhy] = useState("");
   const [error, setError] = useState<unknown>();
-  /** Counts the edits: an answer for older fields is none for these. */
+  /** Number of edits. An answer for older fields is ignored. */
   const version = useRef(0);
   const edit = () => {
     version.current++;

@@ -1,7 +1,7 @@
-/** The fields of long forms: each with its label, and a line that explains it. */
+/** Fields of long forms, each with a label and an explanation. */
 import type { ComponentChildren } from "preact";
 
-/** Fields that belong together. */
+/** A group of related fields. */
 export function Part({ title, children }: { title: string; children: ComponentChildren }) {
   return (
     <fieldset class="panel">
@@ -27,7 +27,7 @@ export function TextField({
   isFixed?: boolean;
   isOptional?: boolean;
   isNumber?: boolean;
-  /** What is typed counts only when it is typed to its end. */
+  /** Takes effect only when typing has ended. */
   isOfLogin?: boolean;
   onChange: (value: string) => void;
 }) {

@@ -1,4 +1,4 @@
-/** Leads through a list that is read in pages. */
+/** Paging for lists with row numbers. */
 import { formatNumber } from "../base/format.ts";
 
 export function Pager({
@@ -8,11 +8,11 @@ export function Pager({
   total,
   onSkip,
 }: {
-  /** What the list is of. */
+  /** Description of the list. */
   label: string;
-  /** Rows before the page that is shown. */
+  /** Number of rows before the current page. */
   skip: number;
-  /** Rows of a page. */
+  /** Page size. */
   rows: number;
   total: number;
   onSkip: (skip: number) => void;

@@ -1,13 +1,13 @@
-/** A short table. Where the window is narrow, each row is a card: its title, and cells with their names. */
+/** A short table. In a narrow window, each row is a card with a title and labelled cells. */
 import type { ComponentChildren } from "preact";
 import { formatNumber } from "../base/format.ts";
 import type { Hand } from "../base/use-steady.ts";
 
 export interface Column {
   readonly name: string;
-  /** Figures stand at the right. */
+  /** Right-aligned. */
   readonly isNumber?: boolean;
-  /** The rows say by themselves what it is. */
+  /** The header is hidden, because the cells are self-explanatory. */
   readonly isHidden?: boolean;
 }
 
@@ -19,13 +19,13 @@ export function Table({
 }: {
   label: string;
   columns: readonly Column[];
-  /** Told of the hand at the rows, where they may change their places by themselves. */
+  /** Interaction with the rows, if they may move. */
   hand?: Hand;
-  /** The rows: a `th` with the title of the row, and `Cell`s. */
+  /** The rows: a `th` with the title, and `Cell`s. */
   children: ComponentChildren;
 }) {
   return (
-    // It can be scrolled by keys as well.
+    // Scrollable with the keyboard.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
     <section class="wide" tabIndex={0} aria-label={label} {...hand?.handlers}>
       <table class="plain">
@@ -51,10 +51,10 @@ export function Cell({
   className = "",
   children,
 }: {
-  /** Shown where the row is a card; empty for one that says by itself what it is. */
+  /** Label in a card; empty if the cell is self-explanatory. */
   name: string;
   isNumber?: boolean;
-  /** Takes the whole width of a card. */
+  /** Takes the full width of a card. */
   isWide?: boolean;
   className?: string;
   children?: ComponentChildren;
@@ -67,7 +67,7 @@ export function Cell({
   );
 }
 
-/** A figure that may be unknown. */
+/** A figure, possibly unknown. */
 export function Figure({
   value,
   format = formatNumber,

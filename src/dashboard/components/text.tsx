@@ -1,4 +1,4 @@
-/** Small pieces of text. */
+/** Small text components. */
 import type { ComponentChildren } from "preact";
 import type { Job } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
@@ -7,7 +7,7 @@ import { useSurroundings } from "../base/context.ts";
 import { formatDistance, formatTime, visibleText } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 
-/** An id, an address, an error: words of strangers, which stay within their place. */
+/** Foreign text, such as an id, address or error, confined to its element. */
 export function Foreign({ text, className }: { text: string; className?: string }) {
   const shown = visibleText(text);
   return (
@@ -17,7 +17,7 @@ export function Foreign({ text, className }: { text: string; className?: string 
   );
 }
 
-/** How long ago or ahead, with the time itself as a title. */
+/** Relative time, with the absolute time as a tooltip. */
 export function Moment({ time }: { time: string | null }) {
   const { nowMs, timeZone } = useSurroundings();
   if (time === null) return <span class="nothing">–</span>;
@@ -28,13 +28,13 @@ export function Moment({ time }: { time: string | null }) {
   );
 }
 
-/** The time itself. */
+/** Absolute time. */
 export function Clock({ time }: { time: string }) {
   const { timeZone } = useSurroundings();
   return <time dateTime={time}>{formatTime(time, timeZone)}</time>;
 }
 
-/** The time of the day, with the whole time as a title. */
+/** Time of day, with the full time as a tooltip. */
 export function ClockOfDay({ time }: { time: string }) {
   const { timeZone } = useSurroundings();
   const whole = formatTime(time, timeZone);
@@ -53,7 +53,7 @@ export function StateBadge({ job }: { job: Stated }) {
   return <span class={`badge badge-${word}`}>{word}</span>;
 }
 
-/** The state for people: a pause and a failure say more than what the queue does with the job. */
+/** The displayed state: a pause or a failure takes precedence over the state in the queue. */
 export function stateWord({ paused, failing, state, parked }: Stated): string {
   if (parked) return "parked";
   if (paused) return "paused";
@@ -70,7 +70,7 @@ export function JobLink({ job }: { job: Named }) {
   );
 }
 
-/** What went wrong with a request of the dashboard itself. */
+/** Error of a request made by the dashboard itself. */
 export function Problem({ error }: { error: unknown }) {
   if (error === undefined) return null;
   const text = error instanceof Error ? error.message : String(error);
@@ -82,7 +82,7 @@ export function Problem({ error }: { error: unknown }) {
   );
 }
 
-/** A figure with its name, in a list of such. */
+/** A labelled figure in a list. */
 export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <div class="fact">

@@ -1,4 +1,4 @@
-/** The rows of a long list that are in sight. */
+/** Virtual scrolling: the visible rows of a long list. */
 import {
   elementScroll,
   observeElementOffset,
@@ -8,7 +8,7 @@ import {
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 
-/** Rows above and below those in sight, so that scrolling shows no holes. */
+/** Rows rendered above and below the visible ones, so that scrolling shows no gaps. */
 const OVERSCAN = 12;
 
 export interface VirtualRow {
@@ -37,7 +37,7 @@ export function useVirtualRows(
   virtualizer.setOptions(options);
   useEffect(() => virtualizer._didMount(), [virtualizer]);
   useLayoutEffect(() => virtualizer._willUpdate());
-  // Another height of rows moves all of them.
+  // A different row height moves all rows.
   useLayoutEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
   return { rows: virtualizer.getVirtualItems(), height: virtualizer.getTotalSize() };
 }

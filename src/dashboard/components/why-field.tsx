@@ -1,4 +1,4 @@
-/** Asks for the reason of a decision, which may stay unsaid. */
+/** Field for the optional reason of a decision. */
 import { WHY_LENGTH_MAX } from "../api/limits.ts";
 
 export function WhyField({

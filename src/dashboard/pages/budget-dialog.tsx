@@ -1,4 +1,4 @@
-/** Sets or removes the budget of a server, or of an account there. */
+/** Sets or removes the budget of a server or of an account there. */
 import { useState } from "preact/hooks";
 import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type BudgetRow } from "../api/budget.ts";
 import { removeBudget, setBudget } from "../api/budgets.ts";
@@ -12,10 +12,10 @@ export function BudgetDialog({
   isNew,
   onClose,
 }: {
-  /** What there is, or what a new one begins with. */
+  /** The existing budget, or the initial values of a new one. */
   budget: BudgetRow;
   isNew: boolean;
-  /** `isDone`: it has changed. */
+  /** `isDone`: the budget has changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();

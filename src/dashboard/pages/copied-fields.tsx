@@ -1,4 +1,4 @@
-/** The parts of the form of a replication that say what is copied, and when. */
+/** The parts of the replication form that select what is copied, and when. */
 import type { FormFields, SelectionKind } from "../base/replication-form.ts";
 import { SCHEDULE_KINDS, SCHEDULES, type ScheduleKind } from "../base/schedules.ts";
 import { AreaField, CheckField, Part, TextField } from "../components/fields.tsx";
@@ -102,7 +102,7 @@ export function TimeFields({ fields, onChange }: FieldsProps) {
   const { scheduleKind, schedule } = fields;
   const choose = (kind: ScheduleKind) => {
     const example = SCHEDULES[kind].example(Intl.DateTimeFormat().resolvedOptions().timeZone);
-    // Hours are for continuous replications, and the other forms for those that end.
+    // Time windows are for continuous replications, the other forms for one-shot ones.
     const continuous = kind === "none" ? fields.continuous : kind === "window";
     onChange({ scheduleKind: kind, schedule: example, continuous });
   };

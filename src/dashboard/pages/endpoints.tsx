@@ -1,4 +1,4 @@
-/** The servers that jobs name: what fails there, how they answer, and their budgets. */
+/** Servers named by jobs: failures, response times and budgets. */
 import { useState } from "preact/hooks";
 import type { EndpointRow } from "../../contract/index.ts";
 import type { BudgetRow } from "../api/budget.ts";
@@ -58,7 +58,7 @@ export function Endpoints({
   );
 }
 
-/** The budgets of servers that no job names now. */
+/** Budgets of servers that no job currently names. */
 export function OtherBudgets({
   budgets,
   onChange,
@@ -108,7 +108,7 @@ function Row({
   onEdit,
 }: {
   endpoint: EndpointRow;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onEdit: ((edited: Edited) => void) | undefined;
 }) {
   const { host, failing, outage, limiter_ms: limiterMs } = endpoint;
@@ -199,9 +199,9 @@ function BudgetLine({
   onEdit,
 }: {
   budget: BudgetRow;
-  /** Whether nothing else says whose it is. */
+  /** Whether the account must be shown. */
   isNamed: boolean;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onEdit: ((edited: Edited) => void) | undefined;
 }) {
   return (
@@ -226,7 +226,7 @@ function BudgetLine({
   );
 }
 
-/** A number of jobs that leads to them. */
+/** A number of jobs that links to them. */
 function Count({ value, query }: { value: number; query: Query }) {
   if (value === 0) return <>0</>;
   return <a href={linkTo(["jobs"], query)}>{formatNumber(value)}</a>;

@@ -1,4 +1,4 @@
-/** What happened to jobs, and what operators decided: as far back as the server keeps it, and as it happens. */
+/** Events of jobs and decisions of operators: the stored past, and live ones. */
 import { readSettings } from "../api/settings.ts";
 import type { Query } from "../api/types.ts";
 import type { LogEntry } from "../base/event-log.ts";
@@ -76,14 +76,14 @@ function Log({ isDecisions }: { isDecisions: boolean }) {
   );
 }
 
-/** How far back the list goes, and could go. */
+/** Shows how far back the list goes, and whether there is more. */
 function Bound({
   isWhole,
   end,
   isDecisions,
 }: {
   isWhole: boolean;
-  /** The time of the oldest event that was looked at; undefined: none was. */
+  /** Time of the oldest event read, if any. */
   end: string | undefined;
   isDecisions: boolean;
 }) {

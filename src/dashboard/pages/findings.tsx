@@ -1,4 +1,4 @@
-/** What the check of a replication found, beside the fields that it concerns. */
+/** Results of checking a replication, next to the fields concerned. */
 import type { ComponentChildren } from "preact";
 import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
 import { formatCount } from "../base/format.ts";
@@ -6,7 +6,7 @@ import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
 import type { Checked } from "./use-check.ts";
 
-/** The place is always there, so that screen readers hear of what comes into it. */
+/** The element always exists, so that screen readers announce its content. */
 function Finding({ tone, children }: { tone: "good" | "bad" | ""; children?: ComponentChildren }) {
   return (
     <p class={tone === "" ? "finding" : `finding finding-${tone}`} role="status">
@@ -44,7 +44,7 @@ function wordsOf(side: "source" | "target", { state, changes }: CheckedEndpoint)
   return `It can be read, and has ${formatCount(changes, "change")}.`;
 }
 
-/** Whether the name is free, and the document would be taken as a whole. */
+/** Whether the name is free and the document as a whole is valid. */
 export function DocumentFinding({ checked: { found, error } }: { checked: Checked }) {
   if (error !== undefined) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -57,7 +57,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   if (found?.name_taken === true) {
     return <Finding tone="bad">There is a document with this id already.</Finding>;
   }
-  // What is wrong with single members stands elsewhere.
+  // Errors of single members are shown elsewhere.
   if (found === undefined || found.reason === null || found.faults.length > 0) {
     return <Finding tone="" />;
   }
@@ -68,7 +68,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   );
 }
 
-/** What is wrong with members, and the job that does the same. */
+/** Errors of members, and an existing job for the same replication. */
 export function OtherFindings({ checked: { found } }: { checked: Checked }) {
   const faults = found?.faults ?? [];
   const job = found?.job ?? null;

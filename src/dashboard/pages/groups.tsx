@@ -1,4 +1,7 @@
-/** The groups that share the slots, and their shares, which can be changed; the part of the slots that follows is shown at once. */
+/**
+ * Groups that share the slots. Their shares can be edited, with an immediate preview of the
+ * resulting part of the slots.
+ */
 import { useState } from "preact/hooks";
 import type { GroupRow } from "../../contract/index.ts";
 import { SHARES_MAX } from "../api/limits.ts";
@@ -25,7 +28,7 @@ const COLUMNS: readonly Column[] = [
 
 interface Draft {
   readonly name: string;
-  /** As it was typed. */
+  /** As typed. */
   readonly text: string;
 }
 
@@ -96,16 +99,16 @@ function Row({
   onSave,
 }: {
   group: GroupRow;
-  /** Of the slots, from 0 to 1. */
+  /** Part of the slots, from 0 to 1. */
   part: number;
-  /** Undefined: nobody edits it. */
+  /** Absent unless it is being edited. */
   draft: string | undefined;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onDraft: ((text: string | undefined) => void) | undefined;
   onSave: (shares: number) => void;
 }) {
   const { name, jobs, shares } = group;
-  // Jobs of requests have no database to find them by.
+  // Jobs from requests have no database to search by.
   const isDatabase = !name.startsWith("user:");
   return (
     <tr>
@@ -189,12 +192,12 @@ function Row({
   );
 }
 
-/** Once, when it comes: a function that is another one with each drawing would be told each time. */
+/** Defined once: a new function per render would be called each time. */
 function takeFocus(element: HTMLElement | null): void {
   element?.focus();
 }
 
-/** Undefined for what can be no number of shares. */
+/** Returns `undefined` for invalid shares. */
 function sharesOf(text: string): number | undefined {
   const shares = Number(text);
   return Number.isInteger(shares) && shares >= 1 && shares <= SHARES_MAX ? shares : undefined;

@@ -1,4 +1,4 @@
-/** The documents of a job that did not arrive, by reason, and the retry of one, some or all of them. */
+/** Documents of a job that failed, by reason, with retries of one, some or all of them. */
 import { useState } from "preact/hooks";
 import type { DocumentFailure, FailureCount } from "../../contract/index.ts";
 import { FAILURE_ROWS, type RetriedFailures, readFailures, retryFailures } from "../api/one-job.ts";
@@ -28,11 +28,11 @@ export function JobFailures({
   reload,
 }: {
   name: string;
-  /** Of the job. */
+  /** State of the job. */
   isPaused: boolean;
   total: number;
   counts: readonly FailureCount[];
-  /** Told of the hand at the list. */
+  /** Interaction with the list. */
   hand: Hand;
   reload: () => void;
 }) {
@@ -135,7 +135,7 @@ function Row({
 }: {
   row: DocumentFailure;
   isSelected: boolean;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onToggle: ((isSelected: boolean) => void) | undefined;
 }) {
   return (

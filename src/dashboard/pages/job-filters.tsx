@@ -1,4 +1,4 @@
-/** The filters and the order of a list of jobs. Each change is another address. */
+/** Filters and order of the list of jobs. Each change leads to a new address. */
 import { FAILURE_CLASSES, JOB_STATES } from "../../contract/index.ts";
 import { NONE } from "../api/failing-filter.ts";
 import type { Query } from "../api/types.ts";
@@ -8,7 +8,7 @@ import { goTo } from "../base/location.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
 
-/** Whose choice is always in sight. */
+/** Filters that are always visible. */
 const CHOSEN = new Set<string>([
   "state",
   "error",
@@ -20,7 +20,7 @@ const CHOSEN = new Set<string>([
 
 const LABELS: ReadonlyMap<string, string> = new Map(TEXT_FILTERS);
 
-/** The address of the list with one part of its query changed; an empty value removes it. */
+/** The address of the list after a change of its query. An empty value removes a member. */
 export function linkWith(query: Query, changes: Query): string {
   const kept = Object.entries({ ...query, ...changes }).filter(([, value]) => value !== "");
   return linkTo(["jobs"], Object.fromEntries(kept));
@@ -119,11 +119,11 @@ function Choice({
   label: string;
   value: string;
   values: readonly string[];
-  /** For people, where the value itself is not for them. */
+  /** Labels of values that are not self-explanatory. */
   words: Readonly<Record<string, string>>;
   onChange: (value: string) => void;
 }) {
-  // An address may hold a value that the list does not offer.
+  // The address may contain a value that is not offered.
   const offered = values.includes(value) ? values : [...values, value];
   return (
     <label class="field">

@@ -1,4 +1,4 @@
-/** One job: how it does, what holds it back, what it is, and what happened to it. */
+/** A job: its state, what holds it back, its definition, and its history. */
 import { useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
 import { filterOf } from "../api/failing-filter.ts";
@@ -83,7 +83,10 @@ function Details({
 }: {
   name: string;
   details: JobDetails;
-  /** At the documents that did not arrive: what stands above them comes and goes with the state of the job. */
+  /**
+   * Interaction with the failed documents, above which content appears and disappears with the
+   * job's state.
+   */
   hand: Hand;
   reload: () => void;
 }) {
@@ -127,7 +130,7 @@ function Details({
 function JobCommands({ job, name, reload }: { job: Job; name: string; reload: () => void }) {
   const [command, setCommand] = useState<Command | "start-from">();
   const isDocument = job.doc_id !== null;
-  // What cannot be done now keeps its place, so that no button moves under the hand while the job goes on.
+  // Unavailable commands keep their place, so that no button moves while the job progresses.
   const offered = COMMANDS.filter((candidate) => candidate !== "retry_failures");
   const refused: Readonly<Partial<Record<Command, boolean>>> = {
     retry: job.paused || job.state === "running",

@@ -1,4 +1,4 @@
-/** All jobs, or those that filters find: a long list, and commands for what is selected. */
+/** All or matching jobs: a long list, with commands for selected ones. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { COMMANDS, type Command, countJobs, filterPart, type Targets } from "../api/jobs.ts";
 import { jobName, type Query } from "../api/types.ts";
@@ -13,14 +13,14 @@ import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.
 import { JobFilters } from "./job-filters.tsx";
 import { type JobList, useJobList } from "./use-job-list.ts";
 
-/** As the styles have them. */
+/** Must match the styles. */
 const ROW_HEIGHT = 46;
 const NARROW_ROW_HEIGHT = 92;
 const NARROW = "(max-width: 900px)";
-/** So many rows before the end the next page is asked for. */
+/** Distance from the end at which the next page is loaded. */
 const AHEAD_ROWS = 40;
 
-/** Rows by name, or all that the filters find. */
+/** Selected rows by name, or all that match the filters. */
 type Selection = ReadonlySet<string> | "all";
 const NONE: Selection = new Set();
 
@@ -41,7 +41,7 @@ export function JobsPage({ query }: { query: Query }) {
   const [selection, setSelection] = useState<Selection>(NONE);
   const [command, setCommand] = useState<Command>();
   const key = JSON.stringify(filterPart(query));
-  // Another view has other jobs.
+  // A different view has different jobs.
   useEffect(() => setSelection(NONE), [key]);
   const close = (isDone: boolean) => {
     setCommand(undefined);
@@ -221,7 +221,7 @@ function JobRow({
   job: JobLine;
   row: VirtualRow;
   isSelected: boolean;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onToggle: ((isSelected: boolean) => void) | undefined;
 }) {
   const { nowMs } = useSurroundings();
@@ -278,7 +278,7 @@ function JobRow({
   );
 }
 
-/** Up and down go from row to row, in the same column. */
+/** Arrow keys move between rows, within a column. */
 function moveFocus(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const cell = (event.target as HTMLElement).closest("td");

@@ -1,4 +1,4 @@
-/** Logs in with a session: a cookie that no script reads. */
+/** Login with a session cookie that scripts cannot read. */
 import { useState } from "preact/hooks";
 import { RequestError } from "../api/request.ts";
 import { logIn, type Session } from "../api/session.ts";
@@ -6,7 +6,7 @@ import { Dialog } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
 interface LoginProps {
-  /** Of who may not see the dashboard. */
+  /** Session of a user without access to the dashboard. */
   readonly session: Session;
   readonly onLogin: (session: Session) => void;
 }
@@ -22,7 +22,7 @@ export function LoginPage(props: LoginProps) {
   );
 }
 
-/** In front of a page that goes on where it was. */
+/** Covers a page that continues afterwards. */
 export function LoginDialog(props: LoginProps) {
   return (
     <Dialog title="The session has ended">

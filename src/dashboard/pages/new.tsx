@@ -1,4 +1,7 @@
-/** A new replication, or another version of one: a form for its document, which is shown as it will be sent. */
+/**
+ * A new replication, or a new version of one: a form for its document, which is shown as it will be
+ * sent.
+ */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
@@ -40,7 +43,7 @@ import { type Checked, useCheck } from "./use-check.ts";
 
 interface Start {
   readonly fields: FormFields;
-  /** Of what is edited or cloned. */
+  /** The document that is edited or cloned. */
   readonly original: ReplicationDocument | undefined;
 }
 
@@ -48,7 +51,7 @@ export function NewPage({ query }: { query: Query }) {
   const { session } = useSurroundings();
   const { edit, clone } = query;
   const start = useLoaded((signal) => readStart(session, query, signal), JSON.stringify(query));
-  // Says whether the connection stands.
+  // Shows the state of the connection.
   const reload = () => {
     if (start.value === undefined) start.reload();
   };
@@ -188,7 +191,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   );
 }
 
-/** Whether it is a field for a user or a secret, which counts only when it is typed to its end. */
+/** Whether it is a user or secret field, which takes effect only when typing has ended. */
 function isOfLogin(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.dataset.login !== undefined;
 }
@@ -213,7 +216,7 @@ function sentOf(fields: FormFields, original: ReplicationDocument | undefined): 
   }
 }
 
-/** What will be sent, and the button that does. */
+/** Preview of the request, with the button that sends it. */
 function Outcome({
   fields,
   original,
@@ -275,7 +278,7 @@ function Endpoint({
 }: {
   title: string;
   fields: EndpointFields;
-  /** Whether there is a login to keep. */
+  /** Whether there are credentials to keep. */
   canKeep: boolean;
   onChange: (fields: EndpointFields) => void;
   children: ComponentChildren;

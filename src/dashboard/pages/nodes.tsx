@@ -28,7 +28,7 @@ export function NodesPage() {
   const { session, isPaused, announce } = useSurroundings();
   const [refusal, setRefusal] = useState<unknown>();
   const { value: nodes, error, reload } = useLoaded(readNodes, "nodes");
-  // Says whether the connection stands; what nodes do is no event.
+  // Shows the state of the connection. Changes of nodes are not events.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();
@@ -72,7 +72,7 @@ function Row({
   onDrain,
 }: {
   node: NodeRow;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onDrain: ((id: string, isDraining: boolean) => void) | undefined;
 }) {
   const { id, name, state, drained, jobs, slots, pid, version } = node;

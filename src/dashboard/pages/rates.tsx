@@ -1,4 +1,4 @@
-/** Rates of documents, starts and failures of all nodes as charts: the last hour, as the server has it. */
+/** Charts of documents, starts and failures per second on all nodes, for the last hour. */
 import type { RateMinute } from "../../contract/index.ts";
 import { readRates } from "../api/nodes.ts";
 import { useSurroundings } from "../base/context.ts";

@@ -1,4 +1,4 @@
-/** A new rule, or another version of one, as JSON; what it would do is shown before it does. */
+/** A new rule, or a new version of one, as JSON, with a preview of its effect. */
 import { useId, useRef, useState } from "preact/hooks";
 import type { RulePlan } from "../../contract/index.ts";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
@@ -12,7 +12,7 @@ import { Plan } from "./rule-plan.tsx";
 
 export function NewRulePage() {
   const { session } = useSurroundings();
-  // Says whether the connection stands.
+  // Shows the state of the connection.
   useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
   return (
     <>
@@ -30,7 +30,7 @@ export function RuleForm({
   name: fixedName,
   body,
 }: {
-  /** Undefined: a new rule gets one. */
+  /** Absent for a new rule, which gets one. */
   name?: string;
   body: RuleBody;
 }) {
@@ -39,11 +39,11 @@ export function RuleForm({
   const noteId = `${textId}-note`;
   const [name, setName] = useState(fixedName ?? "");
   const [text, setText] = useState(() => visibleJson(body));
-  /** Of the rule as it stands in the form. */
+  /** Preview for the rule in the form. */
   const [plan, setPlan] = useState<RulePlan>();
   const [isAsking, setIsAsking] = useState(false);
   const [error, setError] = useState<unknown>();
-  /** Counts the edits: an answer for an older text is none for this one. */
+  /** Number of edits. An answer for an older text is ignored. */
   const version = useRef(0);
   const edit = (change: () => void) => {
     version.current++;
@@ -116,7 +116,7 @@ export function RuleForm({
   );
 }
 
-/** Throws an Error for what is no JSON object, or would be sent as another one. */
+/** Throws an Error for anything that is not a JSON object, or that JavaScript would change. */
 function parsed(text: string): RuleBody {
   let value: unknown;
   try {

@@ -1,4 +1,4 @@
-/** What a change of a rule would do, as the node says before it is made. */
+/** Effect of changing a rule, as reported by the node in advance. */
 import type { PlannedDatabases, RulePlan } from "../../contract/index.ts";
 import { formatNumber } from "../base/format.ts";
 import { ShortList } from "../components/short-list.tsx";

@@ -1,4 +1,4 @@
-/** One rule: what it says, what became of its databases, and its change and removal. */
+/** A rule: its definition, the state of its databases, and its change and removal. */
 import { useState } from "preact/hooks";
 import type { Rule, RuleStatus } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
@@ -163,7 +163,7 @@ function RemoveDialog({
   onClose,
 }: {
   name: string;
-  /** `isDone`: the rule is gone. */
+  /** `isDone`: the rule was removed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();

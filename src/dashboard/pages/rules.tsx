@@ -1,4 +1,4 @@
-/** The rules, and what became of the databases of each. */
+/** The rules, with the state of their databases. */
 import type { Rule } from "../../contract/index.ts";
 import { readRules } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
@@ -30,7 +30,7 @@ export function RulesPage({ query: { bookmark } }: { query: Query }) {
     (signal) => readRules(bookmark, signal),
     bookmark ?? "",
   );
-  // Says whether the connection stands; the figures have no events.
+  // Shows the state of the connection. The figures have no events.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();
@@ -114,7 +114,7 @@ function Row({ rule }: { rule: Rule }) {
   );
 }
 
-/** From where to where, as the rule says. */
+/** Source and target, as in the rule. */
 export function Way({ rule }: { rule: Rule }) {
   const [source, target] = [addressOfSide(rule, "source"), addressOfSide(rule, "target")];
   if (source === undefined || target === undefined) {
@@ -127,7 +127,7 @@ export function Way({ rule }: { rule: Rule }) {
   );
 }
 
-/** A number of jobs of the rule that leads to them. */
+/** A number of the rule's jobs that links to them. */
 export function Count({
   rule,
   count,

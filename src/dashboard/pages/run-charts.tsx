@@ -1,4 +1,4 @@
-/** How fast a job copied in its last runs, and how far behind it was. Between databases of the node itself there is no traffic. */
+/** Speed and lag of a job's last runs. There is no traffic between databases of the node itself. */
 import type { JobRun } from "../../contract/index.ts";
 import { type LagSample, seriesOf } from "../base/run-series.ts";
 import { Chart } from "../components/chart.tsx";

@@ -1,4 +1,4 @@
-/** The servers that jobs name, and the groups that share the slots. */
+/** Servers named by jobs, and groups that share the slots. */
 import { useState } from "preact/hooks";
 import { PAGE_ROWS, readEndpoints, readGroups, readOtherBudgets } from "../api/servers.ts";
 import type { Query } from "../api/types.ts";
@@ -19,14 +19,14 @@ export function ServersPage({ query }: { query: Query }) {
   const skip = Number(query.skip ?? 0) || 0;
   const [groupSkip, setGroupSkip] = useState(0);
   const endpoints = useLoaded((signal) => readEndpoints(skip, signal), `servers ${skip}`);
-  // It is read again when servers come or go: that they have budgets without jobs is seldom news.
+  // Reloaded when servers appear or disappear; budgets without jobs rarely change otherwise.
   const otherBudgets = useLoaded(readOtherBudgets, `budgets ${endpoints.value?.total}`);
   const groups = useLoaded((signal) => readGroups(groupSkip, signal), `groups ${groupSkip}`);
   const reload = () => {
     endpoints.reload();
     groups.reload();
   };
-  // Says whether the connection stands; the figures have no events.
+  // Shows the state of the connection. The figures have no events.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();

@@ -1,4 +1,4 @@
-/** Sets one setting of a node, or gives it its default again. The node says whether the value can be. */
+/** Sets or resets one setting of a node, which validates the value. */
 import { useId, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
 import { HIDDEN_VALUE, readSettings, resetSetting, setSetting } from "../api/settings.ts";
@@ -12,10 +12,10 @@ export function SettingDialog({
   onChange,
   onClose,
 }: {
-  /** The name of the node. */
+  /** Name of the node. */
   node: string;
   setting: SettingRow;
-  /** It has changed. */
+  /** Called after a change. */
   onChange: () => void;
   onClose: () => void;
 }) {
@@ -42,7 +42,7 @@ export function SettingDialog({
     setError(undefined);
     try {
       await change();
-      // A secret that was there before is known to nobody.
+      // The previous value of a secret is unknown.
       announce(await outcomeOf(setting), isSecret ? undefined : () => void undo());
       onChange();
       onClose();
@@ -109,7 +109,7 @@ export function SettingDialog({
   );
 }
 
-/** What the node has now: a value that its files or environment give stays when another is removed. */
+/** The value in effect: after a reset, one from files or the environment may apply. */
 async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const { settings } = await readSettings();
   const found = settings.find((setting) => setting.section === section && setting.key === key);

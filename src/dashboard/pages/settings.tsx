@@ -1,4 +1,4 @@
-/** The settings of the node that the page came from: what they are, what they would be by themselves, which of them differ; edits them. */
+/** The settings of the node that served the page, with defaults and differences; editable. */
 import { useRef, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
 import { readSettings } from "../api/settings.ts";
@@ -25,7 +25,7 @@ export function SettingsPage({ query }: { query: Query }) {
   const { value: found, error, reload } = useLoaded(readSettings, "settings");
   const [edited, setEdited] = useState<SettingRow>();
   const settings = found?.settings;
-  // Says whether the connection stands.
+  // Shows the state of the connection.
   useFeed({}, { event: () => {}, gap: reload });
   const words = useRef<HTMLInputElement>(null);
   const isAll = query.all === "true";
@@ -102,7 +102,7 @@ function Row({
   onEdit,
 }: {
   setting: SettingRow;
-  /** Undefined for users who change nothing. */
+  /** Absent for read-only users. */
   onEdit: (() => void) | undefined;
 }) {
   const { section, key, value, default: fallback, known } = setting;

@@ -1,4 +1,4 @@
-/** Tells a job at which update sequence of its source to begin. */
+/** Restarts a job at an update sequence of its source. */
 import { useState } from "preact/hooks";
 import { startFrom } from "../api/one-job.ts";
 import { useSurroundings } from "../base/context.ts";
@@ -11,9 +11,9 @@ export function StartFromDialog({
   name,
   onClose,
 }: {
-  /** Of the job. */
+  /** Name of the job. */
   name: string;
-  /** `isDone`: it has changed. */
+  /** `isDone`: the job has changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();

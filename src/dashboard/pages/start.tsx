@@ -1,4 +1,4 @@
-/** What is wrong: tiles, failing jobs by error and host, and rates. What fails comes first. */
+/** Overview: tiles, failing jobs by error and host, and rates. Failures come first. */
 import { useState } from "preact/hooks";
 import type { FailingGroup, FailingPage } from "../../contract/index.ts";
 import { readFailing } from "../api/failing.ts";
@@ -16,11 +16,11 @@ import { CredentialDialog } from "../components/credential-dialog.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 import { Rates } from "./rates.tsx";
 
-/** A job that is behind for less may be about to catch up. */
+/** Shortest lag that counts as behind; a smaller one may be about to disappear. */
 const BEHIND_SEC = "60";
-/** Figures that no event tells of are read again. */
+/** Reload interval for figures without events. */
 const REFRESH_MS = 10_000;
-/** A storm of events reads the page again this often. */
+/** Shortest interval between reloads during many events. */
 const EVENTS_WAIT_MS = 1_500;
 
 const LISTS = {
@@ -35,9 +35,9 @@ const LISTS = {
 } as const satisfies Readonly<Record<string, Query>>;
 
 type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
-/** Pages of jobs that are counted for a tile: it is drawn often, and "1,000+" says enough. */
+/** Pages read for the count in a tile. It is rendered often, and "1,000+" suffices. */
 const TILE_PAGES_MAX = 1;
-/** Most that run are parked, whose number the node knows. */
+/** Most running jobs are parked, and the node knows the number of those. */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
@@ -159,7 +159,7 @@ function Tile({
   value: JobCount;
   query: Query;
   note?: string;
-  /** Red, unless there are none. */
+  /** Red, unless the number is zero. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {
@@ -311,13 +311,13 @@ function Group({
   );
 }
 
-/** Where the group fails, in words. */
+/** Side and host of the group, as text. */
 function placeOf({ side, host }: FailingGroup): string {
   if (side === null) return host ?? "no server";
   return `${host ?? "databases of this server"} (${side})`;
 }
 
-/** With the scheme, if the example of the group has it. */
+/** With the scheme, if the group's example has one. */
 async function addressOfHost({ example, host, side }: FailingGroup): Promise<string> {
   const job = await readJob(example).catch(() => undefined);
   const address = side === null ? null : (job?.[side] ?? null);

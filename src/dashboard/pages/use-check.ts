@@ -1,26 +1,27 @@
-/** Checks a replication while it is typed: once it has been left alone for a moment. */
+/** Checks a replication while it is being typed, after a short pause. */
 import { useEffect, useState } from "preact/hooks";
 import type { CheckedReplication } from "../../contract/index.ts";
 import { checkReplication } from "../api/check.ts";
 import type { ReplicationDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
 
-/** After the last change. */
+/** Pause after the last change. */
 const QUIET_MS = 700;
-/** Before a server is asked again that had too much to do. */
+/** Pause before asking an overloaded server again. */
 const BUSY_MS = 2_000;
 const BUSY = 503;
 
 export interface Checked {
-  /** Of the document as it was when it was checked last. */
+  /** Result for the document at the time of the last check. */
   readonly found: CheckedReplication | undefined;
   readonly isChecking: boolean;
   readonly error: unknown;
 }
 
 /**
- * `document` undefined: there is nothing to check yet. `isHeld`: not now, because somebody types a password, and servers may lock out
- * who tries half of one, or because nobody is logged in.
+ * `document` is undefined while there is nothing to check. `isHeld` suspends checks while a
+ * password is being typed, since servers may lock out half-typed ones, or while the user is not
+ * logged in.
  */
 export function useCheck(
   database: string,

@@ -1,4 +1,4 @@
-/** The log of events: the newest page of it, older ones as they are asked for, and what happens meanwhile. */
+/** The event log: the newest page, older ones on demand, and live events. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { JobEvent } from "../../contract/index.ts";
 import { readPast } from "../api/past-events.ts";
@@ -6,26 +6,26 @@ import { useFeed } from "../base/context.ts";
 import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
 import { useSoon } from "../base/use-loaded.ts";
 
-/** Entries that are looked for at a time. */
+/** Number of entries to find at a time. */
 const ROWS = 100;
-/** Pages that are looked through for them. */
+/** Maximum number of pages to search for them. */
 const PAGES_MAX = 10;
-/** A storm of events is drawn this often. */
+/** Shortest interval between renders during many events. */
 const DRAW_MS = 300;
 
 interface Log {
-  /** The newest first. */
+  /** Newest first. */
   readonly entries: readonly LogEntry[];
-  /** How far back the log has been looked through: a place, with its time. */
+  /** How far back the log has been searched: a place, with its time. */
   readonly end: Pick<JobEvent, "place" | "time"> | undefined;
-  /** Whether the server keeps older events than these. */
+  /** Whether the server stores older events. */
   readonly hasOlder: boolean;
   readonly error: unknown;
 }
 
 export interface EventLog extends Log {
   readonly isReading: boolean;
-  /** Looks for older entries. */
+  /** Searches for older entries. */
   readonly older: () => void;
 }
 
@@ -35,11 +35,11 @@ const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefin
 export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);
-  /** Where the feed begins: behind the newest event that was read; null: none was yet. */
+  /** Start of the feed: after the newest event read; null before that. */
   const [since, setSince] = useState<string | null>(null);
   const reading = useRef<AbortController | undefined>(undefined);
   const told = useRef<LogEntry[]>([]);
-  /** What is kept: as much as was asked for. */
+  /** Maximum number of entries kept: as many as were requested. */
   const rowsMax = useRef(2 * ROWS);
 
   const read = useCallback(
@@ -86,7 +86,10 @@ export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
   return { ...log, isReading, older: () => void read(log) };
 }
 
-/** What the server has before the end of `start`, and the place of the newest event of that. */
+/**
+ * Entries stored on the server before the end of `start`, and the place of the newest event among
+ * them.
+ */
 async function lookBack(
   start: Log,
   isShown: (entry: LogEntry) => boolean,
@@ -109,13 +112,13 @@ async function lookBack(
   return { found: { entries, end, hasOlder, error: undefined }, newest };
 }
 
-/** Unless the end of the log has moved while older entries were looked for. */
+/** Ignored if the end of the log has moved meanwhile. */
 function withOlder(log: Log, start: Log, found: Log): Log {
   if (log.end?.place !== start.end?.place) return log;
   return { ...found, entries: [...log.entries, ...found.entries] };
 }
 
-/** `told`: the oldest first. What has been read meanwhile is left out. */
+/** `told` has the oldest first. Entries already read are skipped. */
 function withEntries(log: Log, told: readonly LogEntry[], rowsMax: number): Log {
   const newest = log.entries[0]?.place ?? "";
   const fresh = told.filter(({ place }) => place > newest);

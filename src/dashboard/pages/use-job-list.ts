@@ -1,4 +1,4 @@
-/** The jobs of a view: pages as they are needed, and changes as they happen. */
+/** The jobs of a view: pages on demand, and live changes. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { JobEvent } from "../../contract/index.ts";
 import { filterPart, readJobs } from "../api/jobs.ts";
@@ -7,19 +7,19 @@ import { useFeed } from "../base/context.ts";
 import { type JobLine, lineOf, linesAfter } from "../base/job-line.ts";
 import { useSoon } from "../base/use-loaded.ts";
 
-/** A storm of events is drawn this often: each time the whole list is gone through. */
+/** Shortest interval between renders during many events, since each processes the whole list. */
 const DRAW_MS = 250;
 
 interface ListState {
   readonly key: string;
   readonly jobs: readonly JobLine[];
-  /** Undefined: the node does not say. */
+  /** Absent if the node does not report it. */
   readonly total: number | undefined;
-  /** Where the next page begins; undefined: there is none. */
+  /** Start of the next page, if any. */
   readonly bookmark: string | undefined;
   readonly isRead: boolean;
   readonly error: unknown;
-  /** Jobs that have come into the view since it was read. */
+  /** Number of jobs that have entered the view since it was read. */
   readonly newCount: number;
 }
 
@@ -34,7 +34,7 @@ const EMPTY = {
 
 export interface JobList extends ListState {
   readonly isLoading: boolean;
-  /** Reads the next page, if there is one and none is on its way. */
+  /** Reads the next page, unless it was the last one, or the next is already being read. */
   readonly more: () => void;
   readonly reload: () => void;
 }
@@ -43,7 +43,7 @@ export function useJobList(query: Query): JobList {
   const key = JSON.stringify(query);
   const [state, setState] = useState<ListState>({ ...EMPTY, key });
   const [isLoading, setIsLoading] = useState(false);
-  /** Where the next page begins. An effect of an older drawing must not read a page twice. */
+  /** Start of the next page. An effect of an older render must not read a page twice. */
   const next = useRef<string | undefined>(undefined);
   const loading = useRef<AbortController | undefined>(undefined);
   const load = useCallback(
@@ -65,7 +65,7 @@ export function useJobList(query: Query): JobList {
           bookmark: following,
           isRead: true,
           error: undefined,
-          // Counted only once the last page is here.
+          // Counted only once the last page has been read.
           newCount: 0,
         }));
       } catch (error) {
@@ -83,7 +83,7 @@ export function useJobList(query: Query): JobList {
   useEffect(() => {
     setState({ ...EMPTY, key });
     next.current = undefined;
-    // What the filters before have found is no news of this list.
+    // Matches of the previous filters do not concern this list.
     told.current = [];
     void load(undefined, 0);
     return () => loading.current?.abort();
@@ -108,7 +108,7 @@ export function useJobList(query: Query): JobList {
   return { ...shown, isLoading, more, reload };
 }
 
-/** A job stays at its place until the list is read again, so that nothing moves under the pointer. */
+/** A job stays in its place until the list is reloaded, so that nothing moves under the pointer. */
 function withEvents(state: ListState, events: readonly JobEvent[]): ListState {
   const { lines, goneCount, others } = linesAfter(state.jobs, events);
   const isWhole = state.bookmark === undefined && state.isRead;

@@ -1,12 +1,12 @@
-/** Remembers how far behind a job was whenever the page has read it. */
+/** Remembers a job's lag each time the page reads it. */
 import { useEffect, useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
 import type { LagSample } from "../base/run-series.ts";
 
-/** An hour, as often as the page is read again. */
+/** One hour at the reload interval. */
 const SAMPLES_MAX = 720;
 
-/** The oldest first. */
+/** Oldest first. */
 export function useLagSamples(job: Job): readonly LagSample[] {
   const [samples, setSamples] = useState<readonly LagSample[]>([]);
   useEffect(() => {
