@@ -1,17 +1,19 @@
 /**
- * The options of a replication: how it is copied, as opposed to what. CouchDB's `default_options`, and ours.
+ * Options of a replication, which determine how it copies rather than what: CouchDB's
+ * `default_options`, and ours.
  *
- * This table alone has their names, defaults and bounds. Documents, bodies and the settings of `[replicator]` are
- * parsed by it, and the table of docs/configuration.md is made from it.
+ * The only place of their names, defaults and bounds. Documents, bodies and the settings of
+ * `[replicator]` are parsed with this table, and the table in docs/configuration.md is generated
+ * from it.
  */
 
-/** A value that documents and bodies may give, and what it is if they do not. */
+/** An option of documents and bodies, with its default. */
 export type Option = BooleanOption | IntegerOption | ChoiceOption;
 
 interface AnyOption {
-  /** In documents and bodies, and in `[replicator]`. */
+  /** Name in documents and bodies, and in `[replicator]`. */
   readonly name: string;
-  /** A line for the documentation. */
+  /** One line for the documentation. */
   readonly meaning: string;
 }
 
@@ -24,12 +26,12 @@ export interface IntegerOption extends AnyOption {
   readonly kind: "integer";
   readonly default: number;
   readonly min: number;
-  /** Absent: there is none. */
+  /** Default: unlimited. */
   readonly max?: number;
   readonly unit?: string;
 }
 
-/** One of a closed set. */
+/** One of a closed set of values. */
 export interface ChoiceOption extends AnyOption {
   readonly kind: "choice";
   readonly default: string;
@@ -44,12 +46,18 @@ export type OptionValue<O extends Option> = O extends BooleanOption
       ? O["choices"][number]
       : never;
 
-/** Each has batches in memory, and begins at once: with some millions a job ended its node. */
+/**
+ * Each copier holds batches in memory from the start; millions of them would exhaust the node's
+ * memory.
+ */
 const COPIERS_MAX = 500;
-/** Each holds a part of an attachment. */
+/** Each request holds a part of an attachment. */
 const LONE_REQUESTS_MAX = 1000;
 
-/** Options of which `[replicator]` gives the defaults, by their names in a `Replication`. Jobs store them in this order. */
+/**
+ * Options with defaults in `[replicator]`, by their names in a `Replication`. Jobs store them in
+ * this order.
+ */
 export const REPLICATION_OPTIONS = {
   useCheckpoints: {
     name: "use_checkpoints",
@@ -162,7 +170,9 @@ export const REPLICATION_OPTIONS = {
   },
 } as const satisfies Readonly<Record<string, Option>>;
 
-/** Of documents and bodies alone: a setting that weighed all jobs alike would change nothing. */
+/**
+ * Only for documents and bodies: as a setting, the same weight for all jobs would have no effect.
+ */
 export const WEIGHT = {
   name: "weight",
   kind: "integer",
@@ -172,10 +182,10 @@ export const WEIGHT = {
   meaning: "length of the job's turns while others wait, relative to 100",
 } as const satisfies Option;
 
-/** All fields of documents and bodies. */
+/** All option fields of documents and bodies. */
 export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
 
-/** Numbers with a bound while a server is far away. Who says the number and not the bound wants no more of it far away than nearby. */
+/** Numbers with a larger bound for distant servers. Setting only the number also sets the bound. */
 export const FAR_BOUNDS = [
   { of: "workerProcesses", bound: "workerProcessesMax" },
   { of: "httpConnections", bound: "httpConnectionsMax" },
@@ -191,7 +201,7 @@ export const OPTION_NAMES = Object.keys(
   REPLICATION_OPTIONS,
 ) as readonly (keyof ReplicationOptions)[];
 
-/** The options whose values `pick` finds, one by one. */
+/** Builds a set of options from the values that `pick` returns. */
 export function eachOption(
   pick: (option: Option, name: keyof ReplicationOptions) => unknown,
 ): ReplicationOptions {
