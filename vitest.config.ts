@@ -4,7 +4,7 @@ import { builtSources } from "./test/support/built-sources.ts";
 import { LONG_TESTS } from "./test/support/long-tests.ts";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
-/** Ends a test whose event loop is blocked. Each test has a lower limit, in events (`test/support/patience.ts`). */
+/** Ends a run whose event loop is blocked. Each test and hook has lower limits, in ticks (`test/support/patience.ts`). */
 const PATIENCE_MS = 1_800_000;
 
 function filesOf(

@@ -34,7 +34,7 @@ const SOURCES = "sources.json";
 /** A faulty program may hang. Its tests get this multiple of their usual time, and time to start. */
 const PATIENCE = { factor: 4, ms: 60_000 };
 /** Part of the usual limit of a wait in tests. */
-const TEST_PATIENCE = "0.15";
+const TEST_PATIENCE = "0.4";
 const IN_VAIN = "(waits in vain)";
 /** Usual time of a test that was not surveyed. */
 const UNSURVEYED_MS = 5_000;

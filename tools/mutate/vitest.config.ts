@@ -29,7 +29,7 @@ class FailureLines implements Reporter {
     const { state, errors } = testCase.result();
     if (state !== "failed") return;
     const isHang = errors?.some(({ message }) =>
-      /^(Nothing has happened|Asked \d+ times)/.test(message),
+      /^(Nothing has happened|Not over after|Asked \d+ times)/.test(message),
     );
     const name = `${testCase.module.relativeModuleId} > ${testCase.fullName}`;
     this.#print(isHang === true ? `${name} (waits in vain)` : name);

@@ -1,0 +1,14 @@
+/** Runs the tests and hooks of `hanging.fixture.ts`, which never end by themselves. */
+import { defineConfig } from "vitest/config";
+
+const PATIENCE_MS = 120_000;
+
+export default defineConfig({
+  test: {
+    include: ["test/support/hanging.fixture.ts"],
+    runner: "./test/support/patient-runner.ts",
+    reporters: ["default"],
+    testTimeout: PATIENCE_MS,
+    hookTimeout: PATIENCE_MS,
+  },
+});
