@@ -1,4 +1,4 @@
-/** The parts that the API needs from its server. */
+/** Dependencies of the API on its server. */
 import type { Runtime } from "../base/index.ts";
 import type {
   AttachmentStore,
@@ -19,49 +19,55 @@ import type { Route } from "./http/router.ts";
 import type { StaticFiles } from "./http/static-files.ts";
 import type { UuidSettings, UuidSource } from "./uuids.ts";
 
-/** `[chttpd]`, `[couchdb]` and `[tandem]`, as far as resources depend on them. */
+/** Settings of `[chttpd]`, `[couchdb]` and `[tandem]` that resources depend on. */
 export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSettings {
-  /** `decode_plus_to_space`: whether `+` in a path stands for a space. */
+  /** `decode_plus_to_space`: whether `+` in a path means a space. */
   readonly plusIsSpace: boolean;
-  /** `x_forwarded_host`: the header in which a proxy in front names the host that it was asked for. */
+  /** `x_forwarded_host`: header in which a reverse proxy passes the original host. */
   readonly forwardedHostHeader: string;
-  /** `WWW-Authenticate`: what a 401 says of how to log in; undefined: what CouchDB says by default. */
+  /** `WWW-Authenticate`: the challenge of a 401. Default: CouchDB's. */
   readonly challenge: string | undefined;
-  /** `require_valid_user`: nobody comes in unknown. */
+  /** `require_valid_user`: anonymous requests are refused. */
   readonly requireValidUser: boolean;
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
-  /** `users_db_public`: whether all who come into `_users` may list what is public there. */
+  /** `users_db_public`: whether everyone with access to `_users` may list its public fields. */
   readonly usersListed: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
-  /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */
+  /** `changes_timeout`: longest wait of a feed without a heartbeat. */
   readonly changesTimeoutMs: number;
-  /** `max_document_size`; never more than the store takes. */
+  /** `max_document_size`, bounded by the limit of the store. */
   readonly documentBytesMax: number;
-  /** `[attachments] compressible_types`: of attachments that are stored compressed; `*` stands for anything. */
+  /**
+   * `[attachments] compressible_types`: content types that are stored compressed; `*` is a
+   * wildcard.
+   */
   readonly compressibleTypes: readonly string[];
-  /** `[attachments] compression_level`: 1 (fast) to 9 (small), 0 for not at all. */
+  /** `[attachments] compression_level`: from 1 (fast) to 9 (small); 0 for no compression. */
   readonly compressionLevel: number;
-  /** Whether answers are packed for whom asks for it. */
+  /** Whether responses are compressed for clients that accept it. */
   readonly compressesResponses: boolean;
-  /** `max_http_request_size`, of a request that tells its length; of all others as far as they are held whole. */
+  /**
+   * `max_http_request_size`: limit for requests with a Content-Length, and for the buffered part of
+   * all others.
+   */
   readonly requestBytesMax: number;
   /** `max_db_number_for_dbs_info_req` */
   readonly infoCountMax: number;
-  /** `maintenance_mode`: the node is up, and says that it is not. */
+  /** `maintenance_mode`: `/_up` reports the node as unavailable. */
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
-/** What `_compact` starts, of the database of a name. */
+/** Compactions started by `_compact`, by database name. */
 export interface Compaction {
-  /** Has old bodies cleared soon, whatever their age. */
+  /** Schedules the removal of old bodies, whatever their age. */
   start(name: string): void;
-  /** Whether this node has not done so yet. */
+  /** Whether this node has not finished. */
   isRunning(name: string): boolean;
 }
 
-/** What resources of databases and documents need. */
+/** Dependencies of the resources for databases and documents. */
 export interface DatabaseParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -71,20 +77,20 @@ export interface DatabaseParts {
   /** Waits for indexes that are being built. */
   readonly indexBuilds: Pick<IndexBuilds, "whenReady">;
   readonly parseMultipart: MultipartParser;
-  /** Names documents that come without an id. */
+  /** Generates ids for documents without one. */
   readonly uuids: UuidSource;
-  /** Filters and validations of design documents. */
+  /** Filters and validations in design documents. */
   readonly functions: DesignFunctions;
-  /** Hashes the passwords in documents of `_users`, before they are written. */
+  /** Hashes the passwords in documents of `_users` before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
-  /** Whether a write asks for replication jobs that wait. Throws a ProtocolError for a write that may not. */
+  /** Whether a write requests paused replication jobs. Throws a ProtocolError if it may not. */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
   readonly compaction: Compaction;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly settings: ApiSettings;
 }
 
-/** What the server says of itself. */
+/** The server's description of itself. */
 export interface ServerInfoParts {
   readonly runtime: Runtime;
   readonly server: {
@@ -95,33 +101,33 @@ export interface ServerInfoParts {
     /** `name@host`. */
     readonly nodeName: string;
   };
-  /** For who asks for ids. */
+  /** Generates ids for `_uuids`. */
   readonly uuids: UuidSource;
   readonly isUp: () => boolean;
-  /** Whether the store refuses writes for want of room. */
+  /** Whether the store refuses writes because the disk is full. */
   readonly isFull: () => boolean;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly settings: ApiSettings;
 }
 
-/** Runs whose jobs requests removed. */
+/** Runs whose jobs were removed by requests. */
 export interface HaltedRunsOf {
-  /** Grows when a request of this process removes the job of a run. */
+  /** Increases when a request in this process removes the job of a run. */
   readonly count: number;
-  /** Settles when the runs have ended. */
+  /** Settles when these runs have ended. */
   settled(signal: AbortSignal): Promise<void>;
 }
 
-/** What the API as a whole needs beside its resources. */
+/** Dependencies of the API as a whole, besides those of its resources. */
 export interface ApiParts extends DatabaseParts, ServerInfoParts {
   /** Throws a ProtocolError 401 for wrong credentials. */
   readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly cors: CorsOf;
   readonly haltedRuns: HaltedRunsOf;
-  /** The files below `/_utils/`; undefined: none. */
+  /** Files below `/_utils/`, if any. */
   readonly utilities?: StaticFiles | undefined;
-  /** The files below `/_dashboard/`; undefined: none. */
+  /** Files below `/_dashboard/`, if any. */
   readonly dashboard?: StaticFiles | undefined;
-  /** Further resources; they count before those with the same path and method. */
+  /** Additional resources. They override those with the same path and method. */
   readonly routes: readonly Route[];
 }

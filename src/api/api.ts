@@ -1,5 +1,6 @@
 /**
- * The API as a whole: routes, authentication, authorization, and the handler that turns every error into a response.
+ * The API as a whole: routes, authentication, authorization, and the handler that turns every error
+ * into a response.
  */
 
 import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
@@ -89,7 +90,7 @@ export function createApi(parts: ApiParts): Api {
   };
 }
 
-/** All resources; of two with the same path and method, the later one counts. */
+/** All resources. Of two with the same path and method, the later one wins. */
 export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Route[] {
   return [
     ...notImplementedRoutes(),
@@ -116,7 +117,7 @@ export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Rout
   ];
 }
 
-/** Announces how a request is answered. */
+/** Traces the response to a request. */
 async function traced(
   { clock, trace }: Runtime,
   { method, path }: ApiRequest,
@@ -137,7 +138,7 @@ interface Dispatching {
   readonly parts: ApiParts;
 }
 
-/** `sender`: who sends it, where that is known already. */
+/** `sender`: the authenticated user, if already known. */
 async function answer(
   dispatching: Dispatching,
   request: ApiRequest,
@@ -186,7 +187,8 @@ async function handle(
   { request, requestId, segments, match }: Routed,
   user: User,
 ): Promise<ApiResponse> {
-  // Before the answer depends on the route, so that an unauthorized caller cannot probe for paths.
+  // Before the response depends on the route, so that an unauthorized caller cannot probe for
+  // paths.
   const access = factsOf(match)?.access;
   await authorize(parts, { method: request.method, segments, access }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
@@ -198,13 +200,13 @@ async function handle(
   const call = { request, requestId, user, parameters: match.parameters, bodies, turns };
   const haltCount = parts.haltedRuns.count;
   const response = await match.route.handle(call).finally(() => allowance.release());
-  // The answer says that jobs are gone: their runs have ended by then.
+  // The response confirms that jobs were removed, so it waits until their runs have ended.
   if (parts.haltedRuns.count !== haltCount) await parts.haltedRuns.settled(request.signal);
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }
 
-/** Throws a ProtocolError 413 for a request that says itself that it is too large. */
+/** Throws a ProtocolError 413 for a request whose Content-Length is too large. */
 function bodyRules(
   { runtime, settings }: Pick<ApiParts, "runtime" | "settings">,
   { headers }: ApiRequest,
@@ -221,7 +223,10 @@ function bodyRules(
 
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE", "COPY"];
 
-/** For clients that can send nothing but GET and POST. A header with any other method, or beside any other than POST, says nothing. */
+/**
+ * For clients limited to GET and POST. The header is ignored if it names another method, or on a
+ * request other than POST.
+ */
 function withMeantMethod(request: ApiRequest): ApiRequest {
   const method = request.headers.get("x-http-method-override");
   if (request.method !== "POST" || method === undefined || !METHODS.includes(method))
@@ -231,7 +236,10 @@ function withMeantMethod(request: ApiRequest): ApiRequest {
 
 const FORWARDED_HOST = "x-forwarded-host";
 
-/** As if the host that a proxy in front was asked for came in the usual header, which says nothing when another one is named. */
+/**
+ * Moves the configured header to the usual `X-Forwarded-Host`, which is ignored if another header
+ * is configured.
+ */
 function withForwardedHost(request: ApiRequest, header: string): ApiRequest {
   const name = header.toLowerCase();
   if (name === FORWARDED_HOST) return request;
@@ -242,7 +250,7 @@ function withForwardedHost(request: ApiRequest, header: string): ApiRequest {
   return { ...request, headers };
 }
 
-/** What a client, or a proxy in front, calls its request, where CouchDB would keep it. */
+/** The request id set by the client or a reverse proxy, if it has CouchDB's format. */
 function requestIdOf({ headers }: ApiRequest): string | undefined {
   const id = headers.get("x-couch-request-id");
   return id !== undefined && /^[\w-]{1,36}$/.test(id) ? id : undefined;
@@ -259,7 +267,10 @@ function factsOf(match: Match): RouteFacts | undefined {
   }
 }
 
-/** Content types and foreign revisions are free texts: what no header can hold is escaped. */
+/**
+ * Content types and foreign revisions are arbitrary text. Characters that are invalid in headers
+ * are escaped.
+ */
 function sendable(headers: Headers): Headers {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => {
@@ -269,7 +280,10 @@ function sendable(headers: Headers): Headers {
   );
 }
 
-/** A defect, or a code that the table of errors does not know. The client holds the id, and can be asked for it. */
+/**
+ * Reports a bug, or an error code missing from the table. The client receives the request id and
+ * can be asked for it.
+ */
 function announce(
   { trace }: Runtime,
   { method, path }: ApiRequest,
@@ -281,7 +295,7 @@ function announce(
   trace.event("api.request-failed", { requestId, method, path, code, message, stack });
 }
 
-/** The answer to HEAD: everything but the body, whose length is told where it is known. */
+/** The response to HEAD: everything but the body, with its length if known. */
 async function withoutBody({ status, headers, body }: ApiResponse): Promise<ApiResponse> {
   if (body === undefined) return { status, headers, body };
   if (typeof body === "string" || body instanceof Uint8Array) {

@@ -1,7 +1,7 @@
 /**
- * CouchDB 3.5's HTTP API in front of our own databases, as a function from request to response.
+ * CouchDB 3.5's HTTP API for our own databases, as a function from request to response.
  *
- * One folder for each subject; a folder imports only those above it:
+ * One folder per subject; a folder imports only those above it:
  *
  *   http         requests, responses, routes, queries, bodies, errors, CORS
  *   access       authorization, sessions, and opening the database of a request
@@ -9,12 +9,13 @@
  *   databases    databases and their settings
  *   queries      `_all_docs` and `_find`
  *   changes      `_changes` and `_db_updates`
- *   replication  `_replicate`, `_scheduler`, jobs, budgets, workers; only this folder imports the replicator
+ *   replication  `_replicate`, `_scheduler`, jobs, budgets, workers; the only folder that imports
+ *                the replicator
  *   server       `/`, `/_node`, `/_utils`
  *
- * Beside them is `createApi`, which joins the routes. Other modules add resources with `defineRoute` and the helpers for bodies,
- * queries and answers.
- * Reading order: http/exchange.ts, http/router.ts, api.ts, access/database-access.ts, documents/documents.ts.
+ * `createApi` combines the routes. Other layers add resources with `defineRoute` and the helpers
+ * for bodies, queries and responses. Reading order: http/exchange.ts, http/router.ts, api.ts,
+ * access/database-access.ts, documents/documents.ts.
  */
 export { METRICS_ROLE, READER_ROLE, requireAdmin } from "./access/authorization.ts";
 export type { SessionAuthority } from "./access/session.ts";

@@ -1,4 +1,7 @@
-/** Draws ids for documents that come without one, and for `/_uuids`: CouchDB's algorithms (`[uuids]`). */
+/**
+ * Generates ids for documents without one, and for `/_uuids`, with CouchDB's algorithms
+ * (`[uuids]`).
+ */
 import { hexEncode, type Runtime, randomHex } from "../base/index.ts";
 
 export const UUID_ALGORITHMS = [
@@ -10,28 +13,29 @@ export const UUID_ALGORITHMS = [
   "uuid_v4",
 ] as const;
 
-/** Forms of `uuid_v7` and `uuid_v4`. */
+/** Formats of `uuid_v7` and `uuid_v4`. */
 export const UUID_FORMATS = ["base_16", "base_36", "rfc9562"] as const;
 
 export interface UuidSettings {
   /**
-   * `random`: 32 random digits. `sequential`: 26 random digits, and 6 that grow by random steps. `utc_random` and
-   * `utc_id`: 14 digits of the microseconds since the epoch, and 18 random digits or the suffix. `uuid_v7` and `uuid_v4`: RFC 9562.
+   * `random`: 32 random digits. `sequential`: 26 random digits, and 6 that grow by random steps.
+   * `utc_random` and `utc_id`: 14 digits of the microseconds since the epoch, and 18 random digits
+   * or the suffix. `uuid_v7` and `uuid_v4`: RFC 9562.
    */
   readonly uuidAlgorithm: (typeof UUID_ALGORITHMS)[number];
   /** `format` of `uuid_v7` and `uuid_v4`. */
   readonly uuidFormat: (typeof UUID_FORMATS)[number];
   /** `utc_id_suffix` */
   readonly uuidSuffix: string;
-  /** `max_count`: so many are given at once. */
+  /** `max_count`: maximum number of ids per request. */
   readonly uuidCountMax: number;
 }
 
 const PREFIX_BYTES = 13;
 const UTC_RANDOM_BYTES = 9;
-/** Steps of a sequence are 1 to this. */
+/** Steps of a sequence are between 1 and this. */
 const STEP_MAX = 0xffd;
-/** From here on there might be no room for another step. */
+/** From here on there may be no room for another step. */
 const SEQUENCE_END = 0xfff000;
 
 export class UuidSource {
@@ -39,16 +43,19 @@ export class UuidSource {
   readonly #settings: UuidSettings;
   #prefix: string | undefined;
   #sequence = 0;
-  /** The time in the last id, in microseconds: no two ids have the same. */
+  /** Time in the last id, in microseconds; unique per id. */
   #lastUs = 0;
 
-  /** `settings` are read at each use. */
+  /** `settings` are read on each use. */
   constructor(runtime: Pick<Runtime, "clock" | "random">, settings: UuidSettings) {
     this.#runtime = runtime;
     this.#settings = settings;
   }
 
-  /** No two ids of a source are equal. Those of two sources may be with `utc_id`, if their suffixes are. */
+  /**
+   * Ids of one source are unique. Those of different sources may collide with `utc_id`, if their
+   * suffixes are equal.
+   */
   next(): string {
     const { random } = this.#runtime;
     const { uuidAlgorithm, uuidFormat, uuidSuffix } = this.#settings;
@@ -61,7 +68,7 @@ export class UuidSource {
     return randomHex(random);
   }
 
-  /** In hexadecimal digits. Version 7 begins with the milliseconds since the epoch. */
+  /** In hex. Version 7 begins with the milliseconds since the epoch. */
   #rfc9562(version: 4 | 7): string {
     const { clock, random } = this.#runtime;
     const drawn = randomHex(random);

@@ -1,4 +1,7 @@
-/** Authorization: by the path of a request (`chttpd_auth_request`), and by the security object of its database. */
+/**
+ * Authorization: by the path of a request (`chttpd_auth_request`), and by the security object of
+ * its database.
+ */
 import { isDatabaseAdmin, isDatabaseMember } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { ApiSettings, DatabaseParts } from "../api-parts.ts";
@@ -11,10 +14,10 @@ import { openSecurity, securitySubject } from "./database-access.ts";
 /** Reads the metrics of nodes, as in CouchDB. */
 export const METRICS_ROLE = "_metrics";
 
-/** A read-only operator: sees the jobs of everybody and the state of the server, and changes neither. */
+/** A read-only operator: reads all jobs and the state of the server, and changes neither. */
 export const READER_ROLE = "_tandem_reader";
 
-/** What a user has to be to come in. */
+/** Requirement that a user must fulfil. */
 type Demand =
   | "anybody"
   | "replicating-user"
@@ -22,16 +25,16 @@ type Demand =
   | "operations-reader"
   | "server-admin"
   | "database-member"
-  /** Of `_users`, whose design documents are not for everybody. */
+  /** In `_users`, where design documents are restricted. */
   | "design-reader"
   | "database-admin";
 
-/** Throws a ProtocolError, unless the caller is a server admin. */
+/** Throws a ProtocolError unless the caller is a server administrator. */
 export function requireAdmin({ user }: Pick<Call, "user">): void {
   if (!user.isAdmin) throw unauthorized("You are not a server admin.");
 }
 
-/** Whether the user may see the jobs of everybody. */
+/** Whether the user may see all jobs. */
 export function readsOperations({ isAdmin, roles }: User): boolean {
   return isAdmin || roles.includes(READER_ROLE);
 }
@@ -86,7 +89,7 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
   const [database = "", resource] = segments;
   const isInDatabase = resource !== undefined && isDatabaseSegment(database);
   if (isInDatabase && database === "_global_changes") return "server-admin";
-  // A path without a route is that of a document, or of nothing.
+  // A path without a route is that of a document, or invalid.
   const { access = isInDatabase ? "document" : "server-admin" } = request;
   switch (access) {
     case "page":
@@ -114,7 +117,10 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
   }
 }
 
-/** `id` is the first segment of the id: an encoded slash is part of it, so `_local%2Fname` is a local document, too. */
+/**
+ * `id` is the first segment of the id. An encoded slash is part of it, so `_local%2Fname` is also a
+ * local document.
+ */
 function demandOfDocument(method: string, database: string, id: string): Demand {
   if (database !== "_users") return "database-member";
   if (/^_local(\/|$)/.test(id)) return "database-admin";
@@ -125,7 +131,10 @@ function isSystemDatabase(database: string): boolean {
   return database === "_users" || database === "_replicator";
 }
 
-/** Throws a ProtocolError, unless the user is a member, or an admin, of the database, or it is not there. */
+/**
+ * Throws a ProtocolError unless the user is a member or administrator of the database, or it does
+ * not exist.
+ */
 export async function authorizeInDatabase(
   parts: Pick<DatabaseParts, "kv" | "databases">,
   name: string,
@@ -158,7 +167,7 @@ function refusal(user: User, reason: string): ProtocolError {
   return new ProtocolError(403, "forbidden", reason);
 }
 
-/** CouchDB: 401 also to users with a name, where only server admins have access. */
+/** As in CouchDB, 401 also for users with a name, where only server administrators have access. */
 function unauthorized(reason: string): ProtocolError {
   return new ProtocolError(401, "unauthorized", reason);
 }

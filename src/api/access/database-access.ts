@@ -1,4 +1,7 @@
-/** Opens the database that a call names, in a transaction of its own: the API's transactions begin here. */
+/**
+ * Opens the database named in a call, in its own transaction. All transactions of the API begin
+ * here.
+ */
 import type {
   Database,
   DatabaseRegistry,
@@ -26,7 +29,7 @@ export function databaseName(call: Call): string {
   return parameter(call, "database");
 }
 
-/** The database as the caller may see it. */
+/** The database as visible to the caller. */
 export function readDatabase<T>(
   { kv, databases }: Store,
   call: Call,
@@ -54,7 +57,7 @@ export function writeDatabase<T>(
   });
 }
 
-/** The handle, for what happens outside of transactions. */
+/** Returns the handle, for use outside transactions. */
 export function openDatabase(store: Store, call: Call): Promise<Database> {
   return readDatabase(store, call, async (_, database) => database);
 }
@@ -63,7 +66,7 @@ export function writeContext(user: User): WriteContext {
   return securitySubject(user);
 }
 
-/** The user as security objects name them. */
+/** The user in the form that security objects use. */
 export function securitySubject({ name, roles, isAdmin, vouchedBy }: User): SecuritySubject {
   const subject = { userName: name, roles, isAdmin };
   return vouchedBy === undefined ? subject : { ...subject, vouchedBy };
@@ -74,7 +77,7 @@ export function openSecurity({ kv, databases }: Store, name: string): Promise<st
   return kv.read(async (tx) => (await databases.open(tx, name)).security(tx));
 }
 
-/** The server as the client can reach it, without a slash at the end. */
+/** URL of the server as seen by the client, without a trailing slash. */
 export function serverUrl({ request: { headers, isSecure } }: Call): string {
   const isForwardedTls = headers.get("x-forwarded-ssl") === "on";
   const own = isSecure ? "https" : "http";
@@ -83,13 +86,13 @@ export function serverUrl({ request: { headers, isSecure } }: Call): string {
   return `${scheme}://${host}`;
 }
 
-/** The URL of a document, or of a database, as the client can reach it. */
+/** URL of a document, or of a database, as seen by the client. */
 export function locationOf(call: Call, id?: string): string {
   const database = `${serverUrl(call)}/${encodeDatabaseName(databaseName(call))}`;
   return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
 }
 
-/** The name in the path. What cannot be a database is none; it would not even make a key. */
+/** The name in the path. An invalid name is reported as missing, since it cannot even be a key. */
 export function existingDatabaseName(call: Call): string {
   const name = databaseName(call);
   if (isDatabaseName(name)) return name;

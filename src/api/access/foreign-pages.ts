@@ -1,7 +1,8 @@
 /**
- * Protection against forged cross-site requests. A page of another site can make a browser send requests with everything that the
- * browser adds by itself: cookies, a Basic password, a client certificate, or just its place in the network. Such a request may change
- * something only if CORS lets the site use credentials.
+ * Protection against forged cross-site requests. A page of another site can make a browser send
+ * requests with everything that the browser adds by itself: cookies, a Basic password, a client
+ * certificate, or just its location in the network. Such a request may change something only if
+ * CORS lets the site use credentials.
  */
 import { ProtocolError, parseMediaType } from "../../protocol/index.ts";
 import { acceptsChange, type CorsOf } from "../http/cors.ts";
@@ -17,8 +18,8 @@ const FORM_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Throws a ProtocolError 403 for a change requested by a page of another origin, whoever the user is. Clients that are not browsers
- * send neither `Sec-Fetch-Site` nor `Origin`.
+ * Throws a ProtocolError 403 for a change requested by a page of another origin, whoever the user
+ * is. Clients other than browsers send neither `Sec-Fetch-Site` nor `Origin`.
  */
 export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
   if (READING.has(request.method) || !isForeign(request)) return;
@@ -29,8 +30,8 @@ export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
 }
 
 /**
- * Throws a ProtocolError 415 for a POST with the content type of a form, which CouchDB refuses as well. It stops forged requests of
- * browsers that are too old to send `Origin`.
+ * Throws a ProtocolError 415 for a POST with the content type of a form, as CouchDB does. This
+ * stops forged requests from browsers too old to send `Origin`.
  */
 export function refuseForms({ method, headers }: ApiRequest): void {
   if (method !== "POST" || headers.get("content-length") === "0") return;
@@ -39,13 +40,13 @@ export function refuseForms({ method, headers }: ApiRequest): void {
   throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
 }
 
-/** `Sec-Fetch-Site` comes first: it is also right behind a proxy that changes the host. */
+/** `Sec-Fetch-Site` takes precedence: it is correct even behind a proxy that changes the host. */
 function isForeign({ headers }: ApiRequest): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";
   const page = headers.get("origin") ?? headers.get("referer");
   if (page === undefined) return false;
-  // Proxies in a row append theirs; the client's own comes first.
+  // Successive proxies append to it; the client's host comes first.
   const forwarded = headers.get("x-forwarded-host")?.split(",")[0]?.trim();
   return ![headers.get("host"), forwarded].some((host) => host && isPageOf(page, host));
 }
@@ -54,6 +55,6 @@ function isForeign({ headers }: ApiRequest): boolean {
 function isPageOf(page: string, host: string): boolean {
   const scheme = /^https?:\/\//i.exec(page)?.[0];
   if (scheme === undefined || !URL.canParse(page) || !URL.canParse(scheme + host)) return false;
-  // A host with more than a name and a port in it is no host of ours.
+  // A valid host contains only a name and a port.
   return !/[@/\\?#]/.test(host) && new URL(page).host === new URL(scheme + host).host;
 }

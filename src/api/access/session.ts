@@ -1,4 +1,4 @@
-/** `_session`: the user of a request, and cookies instead of passwords (`chttpd_auth`). */
+/** `_session`: the user of a request, and cookies in place of passwords (`chttpd_auth`). */
 import { utf8Decode } from "../../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
@@ -8,27 +8,27 @@ import { json } from "../http/responses.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Checks who a user is. */
+/** Authenticates users. */
 export interface SessionAuthority {
-  /** Names of the ways to prove it, as `authentication_handlers` has them. */
+  /** Names of the authentication handlers, as in `authentication_handlers`. */
   readonly handlers: readonly string[];
   /**
-   * The user's roles and a `Set-Cookie` header; undefined for a wrong name or password. Throws a ProtocolError 403 for a user and
-   * an address from which the password was wrong too often.
+   * Returns the user's roles and a `Set-Cookie` header; undefined for a wrong name or password.
+   * Throws a ProtocolError 403 for a user and address with too many failed attempts.
    */
   logIn(
     name: string,
     password: string,
     request: ApiRequest,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined>;
-  /** A `Set-Cookie` header that ends a session. */
+  /** A `Set-Cookie` header that ends the session. */
   clearedCookie(request: ApiRequest): string;
 }
 
 const FORM_TYPE = "application/x-www-form-urlencoded";
 const JSON_TYPE = "application/json";
 
-/** Of a form with a name and a password. */
+/** Longest login form. */
 const FORM_BYTES_MAX = 65_536;
 
 export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
@@ -72,7 +72,7 @@ async function logOut(authority: SessionAuthority, { request }: Call): Promise<A
   return json(200, { ok: true }, { "Set-Cookie": authority.clearedCookie(request) });
 }
 
-/** From a form, or from JSON. */
+/** From a form or from JSON. */
 async function readCredentials(call: Call): Promise<{ name: string; password: string }> {
   const { type } = parseMediaType(call.request.headers.get("content-type") ?? "");
   if (type !== FORM_TYPE && type !== JSON_TYPE) {

@@ -21,38 +21,38 @@ import {
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
-/** Which changes pass. */
+/** Condition for changes. */
 export type ChangesFilter =
   | { readonly kind: "all" }
   | {
       readonly kind: "ids";
       readonly matches: (id: string) => boolean;
-      /** All that match, when they are few: then they are looked up. */
+      /** All matching ids, if they are few and can be looked up. */
       readonly few?: readonly string[];
     }
   | {
       readonly kind: "selector";
       readonly selector: DocumentSelector;
-      /** The fields of `include_docs`, each by its segments; undefined: all. */
+      /** The fields of `include_docs`, split into segments. Default: all. */
       readonly fields: readonly (readonly string[])[] | undefined;
     }
-  /** A function of a design document, which is to be opened in the database. */
+  /** A function of a design document, to be opened in the database. */
   | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
 
-/** Ids between two looks at the clock. */
+/** Number of ids processed before checking the clock. */
 const TURN_IDS = 1_000;
 
 export interface ChangesQuery extends FeedQuery {
-  /** `style=all_docs`: all leaves; otherwise the winner alone. */
+  /** `style=all_docs`: all leaves; otherwise only the winner. */
   readonly allLeaves: boolean;
   readonly includeDocuments: boolean;
   readonly view: ViewOptions;
-  /** Only each so-many-th row tells its sequence, as in CouchDB, where sequences are costly. */
+  /** Interval of rows that contain their sequence, as in CouchDB, where sequences are expensive. */
   readonly sequenceInterval: number;
   readonly filter: ChangesFilter;
 }
 
-/** Reads the query, and the body of a POST. Throws a ProtocolError that names what is wrong. */
+/** Parses the query, and the body of a POST. Throws a ProtocolError that names the error. */
 export async function changesQuery(call: Call, timeoutMsMax: number): Promise<ChangesQuery> {
   const { query } = call.request;
   return {
@@ -105,7 +105,10 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
   return { kind: "function", name: parseFilterName("filter", name), request };
 }
 
-/** Headers that functions may see. Any other may hold credentials: to this server, or to a proxy in front of it. */
+/**
+ * Headers visible to functions. Any other may contain credentials, for this server or for a proxy
+ * in front of it.
+ */
 const SHOWN_HEADERS: ReadonlySet<string> = new Set([
   "accept",
   "accept-charset",
@@ -121,7 +124,7 @@ const SHOWN_HEADERS: ReadonlySet<string> = new Set([
   "x-requested-with",
 ]);
 
-/** The request as the function sees it. */
+/** The request as seen by the function. */
 async function filterRequest(
   call: Call,
   members: ReadonlyMap<string, string>,
@@ -147,7 +150,7 @@ async function filterRequest(
   };
 }
 
-/** `content-type` as `Content-Type`, which filters look for. */
+/** Converts `content-type` to `Content-Type`, which filters expect. */
 function headerName(name: string): string {
   return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }
@@ -162,7 +165,7 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   return new Map([...members].map(([name, { text }]) => [name, text]));
 }
 
-/** They may be a hundred thousand: others get their turns meanwhile. */
+/** There may be 100,000, so it yields in between. */
 async function byIds(value: unknown, turns: Turns): Promise<ChangesFilter> {
   if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set<string>();
@@ -185,14 +188,14 @@ function bySelector(value: unknown, fields: unknown): ChangesFilter {
     return { kind: "selector", selector, fields: fieldPaths(fields) };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
-    // `_find` has words of its own for what is wrong with a selector; here it is a bad request.
+    // `_find` reports invalid selectors differently; here they are a bad request.
     throw badRequest(error.reason);
   }
 }
 
 function fieldPaths(fields: unknown): readonly (readonly string[])[] | undefined {
   if (fields === undefined) return undefined;
-  // As in `_find`, none named are all.
+  // As in `_find`, an empty list means all.
   if (isTextList(fields)) return fields.length === 0 ? undefined : fields.map(fieldPath);
   throw badRequest("Selector error: fields must be JSON array");
 }

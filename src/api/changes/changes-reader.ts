@@ -1,4 +1,4 @@
-/** Reads the rows of a changes feed, page by page, and waits for more of them. */
+/** Reads the rows of a changes feed, page by page, and waits for more. */
 import { errorCode, type JsonText, type LongText, type Page } from "../../base/index.ts";
 import {
   type Change,
@@ -23,33 +23,33 @@ import { projectDocument } from "../queries/projection.ts";
 import type { ChangesFilter, ChangesQuery } from "./changes-query.ts";
 import { waitFor } from "./feed-wait.ts";
 
-/** Changes looked at in one transaction, when their documents are not. */
+/** Maximum number of changes per transaction, if documents are not read. */
 const PAGE_COUNT_MAX = 1_000;
 
 export interface ChangesPage {
   readonly rows: readonly ChangesRow[];
-  /** Of the last change that was looked at, whether it passed the filter or not. */
+  /** Sequence of the last change read, whether or not it passed the filter. */
   readonly lastSequence: string;
   readonly isLast: boolean;
 }
 
 export interface ChangesRow {
   readonly sequence: string;
-  /** Its JSON text without the document, up to the brace that ends it. */
+  /** Its JSON without the document, up to the closing brace. */
   readonly text: string;
   readonly document?: JsonText | LongText;
 }
 
-/** A filter that can be asked. */
+/** A filter that is ready to use. */
 export type OpenedFilter =
   | { readonly kind: "all" }
   | (ChangesFilter & { readonly kind: "ids" })
   | { readonly kind: "documents"; readonly pass: DocumentFilter };
 
-/** A change, and what was read of its document. */
+/** A change, and the parts of its document that were read. */
 interface Candidate {
   readonly change: Change;
-  /** What the filter judges: the winner, or all leaves. */
+  /** Revisions judged by the filter: the winner, or all leaves. */
   readonly documents: readonly Document[];
   readonly view: DocumentView | undefined;
 }
@@ -67,7 +67,7 @@ export class ChangesReader {
   readonly #filter: OpenedFilter;
   readonly #until: string | undefined;
   readonly #size = new PageSize();
-  /** What there is at first, of few documents, is looked up; what comes later is less. As in CouchDB. */
+  /** Existing changes of a few documents are looked up; later ones are fewer. As in CouchDB. */
   #looksUp: boolean;
   #rowCount = 0;
 
@@ -78,7 +78,7 @@ export class ChangesReader {
       readonly query: ChangesQuery;
       readonly database: Database;
       readonly filter: OpenedFilter;
-      /** Where the feed ends, whatever is written meanwhile. */
+      /** End of the feed, whatever is written meanwhile. */
       readonly until: string | undefined;
     },
   ) {
@@ -99,7 +99,7 @@ export class ChangesReader {
     return this.#rowCount > 0;
   }
 
-  /** The changes behind `since`; in a descending feed those before `before`. */
+  /** The changes after `since`; in a descending feed, those before `before`. */
   async page(since: string, before?: string): Promise<ChangesPage> {
     const { descending, limit, includeDocuments } = this.#query;
     const filter = this.#filter;
@@ -111,7 +111,7 @@ export class ChangesReader {
       const options = {
         since,
         descending,
-        // Without a filter, no more is read than is wanted.
+        // Without a filter, no more is read than needed.
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
         ...(this.#until === undefined ? {} : { until: this.#until }),
@@ -140,21 +140,21 @@ export class ChangesReader {
     return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
-  /** How many changes the feed has not come to, when it ends at the sequence. */
+  /** Number of changes that the feed has not reached when it ends at the sequence. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read(async (tx, database) => {
       if (!this.#query.descending) return database.pendingChanges(tx, sequence);
       const all = await database.pendingChanges(tx, FIRST_SEQUENCE);
-      // Nothing was looked at.
+      // Nothing was read.
       if (sequence === FIRST_SEQUENCE) return all;
-      // The change at the sequence itself was, unless its document has changed meanwhile.
+      // The change at the sequence itself was read, unless its document has changed meanwhile.
       return Math.max(0, all - (await database.pendingChanges(tx, sequence)) - 1);
     });
   }
 
   /**
-   * Waits until there are changes behind `since`, yielding `heartbeat` each time that one is due. Returns why it ended: what was waited for, the
-   * feed's timeout, or that the client or the database has gone.
+   * Waits for changes after `since`, yielding `heartbeat` whenever one is due. Returns why it
+   * ended: changes, the feed's timeout, or a client or database that is gone.
    */
   async *wait(
     since: string,
@@ -193,7 +193,10 @@ export class ChangesReader {
     }
   }
 
-  /** Throws STORE_DATABASE_NOT_FOUND also for a database that was made again: what was asked for has gone. */
+  /**
+   * Also throws STORE_DATABASE_NOT_FOUND for a re-created database, since the requested one is
+   * gone.
+   */
   #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
     return readDatabase(this.#parts, this.#call, async (tx, database) => {
       if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
@@ -217,7 +220,7 @@ export class ChangesReader {
     };
   }
 
-  /** Asked outside of the transaction: a function may take its time. */
+  /** Called outside the transaction, since a function may take long. */
   async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
     const filter = this.#filter;
     if (filter.kind !== "documents") {
@@ -241,7 +244,7 @@ export class ChangesReader {
 
   #row({ change: { sequence, id, deleted }, revisions }: Passed): ChangesRow {
     this.#rowCount++;
-    // CouchDB: counts the rows from one on.
+    // As in CouchDB, rows are counted from one.
     const tellsSequence = (this.#rowCount + 1) % this.#query.sequenceInterval === 0;
     const head = `{"seq":${tellsSequence ? `"${sequence}"` : null},"id":${JSON.stringify(id)}`;
     const changes = revisions.map((revision) => `{"rev":${JSON.stringify(revision)}}`);
@@ -267,7 +270,7 @@ function withLastSequence(page: Page<Change>): ChangesOfDocuments {
   return { ...page, lastSequence: page.entries.at(-1)?.sequence };
 }
 
-/** Of the documents' bodies. */
+/** Total length of the documents' bodies. */
 function lengthOf(candidates: readonly Candidate[]): number {
   const lengths = candidates.flatMap(({ documents }) => documents.map(({ body }) => body.length));
   return lengths.reduce((sum, length) => sum + length, 0);

@@ -1,9 +1,9 @@
 /**
- * `_changes` in all its feeds.
+ * `_changes` in all its feeds:
  *
  *   normal        the changes at the time of the request, as one JSON object
- *   longpoll      the same, but without changes it waits for the first one
- *   continuous    a line for each change, until the client goes
+ *   longpoll      the same, but waits for the first change if there are none
+ *   continuous    a line per change, until the client disconnects
  *   eventsource   the same, as server-sent events
  */
 import { type Database, FIRST_SEQUENCE, shareOf } from "../../databases/index.ts";
@@ -48,7 +48,8 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     return notModified(tag);
   }
   const since = query.since.kind === "now" ? current : query.since.sequence;
-  // CouchDB: a descending feed goes from the newest change to the first one, whatever it is told.
+  // As in CouchDB, a descending feed goes from the newest change to the first, regardless of
+  // `since`.
   const from = query.descending ? FIRST_SEQUENCE : since;
   const until = query.feed === "normal" ? current : undefined;
   const reader = new ChangesReader(parts, call, { query, database, filter, until });
@@ -56,7 +57,10 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return streamedJson(200, feed(parts, { query, reader, since: from }), headers);
 }
 
-/** Whether the answer is the same until the database changes: what a function lets pass depends on who asks, too. */
+/**
+ * Whether the response is the same until the database changes. The result of a function also
+ * depends on the user.
+ */
 function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
   return method !== "POST" && kind === "normal" && filter.kind !== "function";
 }
@@ -119,7 +123,7 @@ async function* feed(
       isGone = reason === "gone";
       if (reason !== "changed") break;
     } else if (query.heartbeatMs !== undefined) {
-      // A filter may pass over many changes, while the client waits for a sign of life.
+      // A filter may skip many changes while the client waits for a heartbeat.
       const nowMs = clock.monotonicMs();
       if (nowMs - sentMs >= query.heartbeatMs) {
         yield form.heartbeat;
@@ -132,11 +136,11 @@ async function* feed(
   yield form.closing(position, pending);
 }
 
-/** The form of a feed on the wire. */
+/** The format of a feed on the wire. */
 interface FeedForm {
   readonly opening: string;
   readonly heartbeat: string;
-  /** What stands before and behind a row. */
+  /** Text before and after a row. */
   readonly before: (isFirst: boolean) => string;
   readonly behind: (row: ChangesRow) => string;
   closing(lastSequence: string, pending: number): string;

@@ -1,4 +1,6 @@
-/** `/_db_updates`: which databases were created, updated and deleted, in all feeds (`global_changes_httpd`). */
+/**
+ * `/_db_updates`: databases created, updated and deleted, in all feeds (`global_changes_httpd`).
+ */
 import type { DatabaseUpdate } from "../../databases/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -41,12 +43,13 @@ async function* feed(
   let position = since;
   let left = query.limit;
   let rowCount = 0;
-  // A sequence that is none of ours is refused before anything is sent.
+  // A foreign sequence is refused before anything is sent.
   await kv.read((tx) => databases.updates.page(tx, { since, limit: 1 }));
   yield form.opening;
   while (left > 0) {
     const limit = Math.min(left, PAGE_COUNT_MAX);
-    // A descending feed ends with its first page: there are as many rows as databases, and no client pages backwards.
+    // A descending feed ends with its first page: there are as many rows as databases, and no
+    // client pages backwards.
     const options = descending ? { since, descending, limit: left } : { since: position, limit };
     const { entries } = await kv.read((tx) => databases.updates.page(tx, options));
     for (const update of entries) yield form.row(update, rowCount++ === 0);
@@ -88,7 +91,7 @@ async function nextUpdate(
   }
 }
 
-/** The form of a feed on the wire. */
+/** The format of a feed on the wire. */
 interface FeedForm {
   readonly opening: string;
   readonly heartbeat: string;
@@ -112,7 +115,7 @@ const FORMS: Readonly<Record<Feed, FeedForm>> = {
     row: (update) => `${rowText(update)}\n`,
     closing: (last_seq) => `${JSON.stringify({ last_seq })}\n`,
   },
-  // CouchDB: sends the rows of its own database of updates instead.
+  // CouchDB instead sends the rows of its database of updates.
   eventsource: {
     opening: "",
     heartbeat: "event: heartbeat\ndata: \n\n",

@@ -1,4 +1,4 @@
-/** The query parameters that all feeds share. */
+/** Query parameters common to all feeds. */
 import { FIRST_SEQUENCE } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
@@ -10,25 +10,27 @@ export type Feed = "normal" | "longpoll" | "continuous" | "eventsource";
 
 export interface FeedQuery {
   readonly feed: Feed;
-  /** Where the feed begins: behind a sequence, or behind the newest change. */
+  /** Start of the feed: after a sequence, or after the newest change. */
   readonly since:
     | { readonly kind: "sequence"; readonly sequence: string }
     | { readonly kind: "now" };
   readonly limit: number;
   readonly descending: boolean;
   readonly heartbeatMs: number | undefined;
-  /** How long the feed waits for a change. A feed with a heartbeat waits as long as the client does. */
+  /** Longest wait for a change. A feed with a heartbeat waits as long as the client does. */
   readonly timeoutMs: number | undefined;
 }
 
-/** `timeoutMsMax` is both the default and the longest. Throws a ProtocolError that names what is wrong. */
+/**
+ * `timeoutMsMax` is both the default and the maximum. Throws a ProtocolError that names the error.
+ */
 export function feedQuery(call: Call, timeoutMsMax: number): FeedQuery {
   const { query, headers } = call.request;
   const heartbeatMs = heartbeat(call);
   const timeoutMs = integerParameter(call, "timeout");
   const waitMs = Math.min(timeoutMs ?? timeoutMsMax, timeoutMsMax);
   const feed = feedOf(query.get("feed"));
-  // What a browser says that connects again counts before the URL, which it repeats.
+  // A reconnecting browser's header takes precedence over the URL, which it repeats.
   const lastEvent = feed === "eventsource" ? headers.get("last-event-id") : undefined;
   return {
     feed,
@@ -48,7 +50,7 @@ function feedOf(text = "normal"): Feed {
   throw badRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource");
 }
 
-/** Sequences are texts; some clients send them as JSON strings. */
+/** Sequences are strings; some clients send them as JSON. */
 function since(text: string | undefined): FeedQuery["since"] {
   if (text === "now") return { kind: "now" };
   const plain = text?.startsWith('"') === true ? text.replace(/^"|"$/g, "") : text;

@@ -1,20 +1,21 @@
-/** Waits for the next change of a feed, and sends signs of life to a client that asked for them. */
+/** Waits for the next change of a feed, and sends heartbeats to clients that requested them. */
 import { abortWith, type Clock } from "../../base/index.ts";
 
 export interface FeedWait {
   readonly clock: Clock;
-  /** Of the request. */
+  /** Signal of the request. */
   readonly signal: AbortSignal;
-  /** How often a client is sent a sign of life; undefined for never. */
+  /** Heartbeat interval; undefined for none. */
   readonly heartbeatMs: number | undefined;
-  /** How long the feed waits; undefined for as long as the client does. */
+  /** Longest wait of the feed; undefined for as long as the client waits. */
   readonly timeoutMs: number | undefined;
   readonly heartbeat: string;
 }
 
 /**
- * Waits until `changed` settles, yielding `heartbeat` each time that one is due. Returns why it ended: a change, the feed's timeout,
- * or the end of the client or of the database. The signal that `changed` is given aborts when the wait ends.
+ * Waits until `changed` settles, yielding `heartbeat` whenever one is due. Returns why it ended: a
+ * change, the feed's timeout, or a client or database that is gone. The signal passed to `changed`
+ * aborts when the wait ends.
  */
 export async function* waitFor(
   changed: (signal: AbortSignal) => Promise<"changed" | "gone">,

@@ -1,8 +1,8 @@
-/** A database's description as CouchDB gives it. */
+/** The description of a database in CouchDB's form. */
 import type { DatabaseInfo } from "../../databases/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 
-/** CouchDB's members; what is about shards and files says that there is one of each. */
+/** CouchDB's members. Those about shards and files report one of each. */
 export function infoView({ compaction }: DatabaseParts, info: DatabaseInfo): object {
   return {
     instance_start_time: info.instanceStartTime,

@@ -43,7 +43,7 @@ async function listNames(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   return jsonText(200, text, { ETag: tag });
 }
 
-/** In the order of the names. What is removed meanwhile is left out. */
+/** In name order. Databases removed meanwhile are omitted. */
 async function describeAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const names = await namesOf(parts, call);
   return streamedJson(200, inPieces(descriptions(parts, call, names, () => undefined)));
@@ -60,7 +60,7 @@ async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiRespo
   return streamedJson(200, inPieces(pieces));
 }
 
-/** `missing` is what stands for a database that is not there; undefined: nothing. */
+/** `missing` replaces a database that does not exist; undefined omits it. */
 async function* descriptions(
   parts: DatabaseParts,
   call: Call,
@@ -78,7 +78,7 @@ async function* descriptions(
   yield separator === "[" ? "[]\n" : "]\n";
 }
 
-/** Undefined for a name that no database has. */
+/** Returns `undefined` if no such database exists. */
 async function infoOf(
   { kv, databases }: DatabaseParts,
   { request: { signal } }: Call,
@@ -114,7 +114,7 @@ async function namesOf({ kv, databases }: DatabaseParts, call: Call): Promise<re
 function namesQuery(call: Call): {
   readonly options: NamesOptions;
   readonly skip: number;
-  /** Whether the end itself is left out; only then. */
+  /** Whether to exclude the end itself. */
   readonly isWithoutEnd: boolean;
 } {
   const key = nameParameter(call, "key");

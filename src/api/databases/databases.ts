@@ -1,4 +1,4 @@
-/** Databases: creates, describes and removes them, and changes their settings. */
+/** Databases: creation, description, removal and settings. */
 import { type JsonText, jsonKind } from "../../base/index.ts";
 import { SECURITY_BYTES_MAX } from "../../databases/index.ts";
 import { badRequest, checkCreation, ProtocolError } from "../../protocol/index.ts";
@@ -90,21 +90,21 @@ async function createDocument(parts: DatabaseParts, call: Call): Promise<ApiResp
   return json(201, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });
 }
 
-/** What was acknowledged is durable already. */
+/** Acknowledged writes are already durable. */
 async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const time = await readDatabase(parts, call, async (_, database) => database.instanceStartTime);
   return json(201, { ok: true, instance_start_time: time });
 }
 
-/** Old bodies are cleared at once; the store reclaims the room unasked. */
+/** Old bodies are cleared immediately. The store reclaims space by itself. */
 async function compact(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   parts.compaction.start(await readDatabase(parts, call, async (_, { name }) => name));
   return json(202, OK);
 }
 
-/** What concerns views, of which there are none. */
+/** Maintenance of views, which do not exist. */
 async function acceptUpkeep(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   await readDatabase(parts, call, async () => undefined);

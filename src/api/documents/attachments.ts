@@ -47,7 +47,7 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 interface Sending {
   readonly database: Database;
   readonly attachment: Attachment;
-  /** Whether the bytes are sent plain. */
+  /** Whether to send the bytes decoded. */
   readonly decoded: boolean;
 }
 
@@ -59,7 +59,7 @@ async function send(
 ): Promise<ApiResponse> {
   const isStoredPlain = attachment.encoding === undefined;
   const length = decoded ? attachment.length : attachment.encodedLength;
-  // CouchDB: a range of bytes has a meaning only where they are stored as they are.
+  // As in CouchDB, byte ranges are defined only for attachments stored uncompressed.
   const isSame = (asked.get("if-range") ?? tag.ETag) === tag.ETag;
   const range = isStoredPlain && isSame ? byteRange(asked.get("range"), length) : undefined;
   const headers = {
@@ -102,7 +102,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const name = parameter(call, "attachment");
   const { headers, body, signal } = call.request;
   const parent = requestRevision(call);
-  // The bytes are not taken for a document that has changed meanwhile.
+  // Checked before the upload, so that no bytes are received for a document that has changed.
   const { database, document } = await openParent(parts, call, id, parent);
   const encoding = headers.get("content-encoding")?.toLowerCase();
   if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
@@ -167,7 +167,10 @@ async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return json(200, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
 }
 
-/** The leaf that is edited; no document when there is none yet. Throws a ProtocolError for a conflict. */
+/**
+ * The leaf to be edited; no document if it does not exist yet. Throws a ProtocolError for a
+ * conflict.
+ */
 async function openParent(
   parts: DatabaseParts,
   call: Call,
@@ -191,7 +194,7 @@ function conflict(): ProtocolError {
   return new ProtocolError(409, "conflict", "Document update conflict.");
 }
 
-/** As CouchDB has it where a revision is to get or lose an attachment. */
+/** CouchDB's error for adding or removing an attachment without a valid revision. */
 function missingRevision(): ProtocolError {
   return new ProtocolError(409, "not_found", "missing_rev");
 }

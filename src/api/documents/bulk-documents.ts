@@ -1,4 +1,6 @@
-/** `_bulk_docs`: many documents in one request, as edits of a user or as revisions that were made elsewhere. */
+/**
+ * `_bulk_docs`: many documents in one request, as a user's edits or as revisions from elsewhere.
+ */
 import { forEachConcurrent, type JsonValue, Utf8Writer } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";
@@ -22,16 +24,19 @@ import {
   wireEdit,
 } from "./edits.ts";
 
-/** Documents whose inline attachments are stored at once. */
+/** Number of documents whose inline attachments are stored concurrently. */
 const PREPARED_COUNT_MAX = 8;
 
-/** Of one request. CouchDB: has no bound. */
+/** Maximum per request. CouchDB has no limit. */
 const DOCUMENTS_MAX = 100_000;
-/** Documents that are taken apart and written before the next ones: each takes kilobytes meanwhile, however short it is. */
+/**
+ * Number of documents that are parsed and written before the next ones: each takes kilobytes
+ * meanwhile, however short it is.
+ */
 const SLICE_COUNT_MAX = 1_000;
 const ANSWER_BYTES_EXPECTED = 4_096;
 
-/** The members of a document are in a list of documents, in the body. */
+/** Nesting level of a document's members, inside the body and the list. */
 const MEMBERS_DEPTH = 3;
 
 export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
@@ -42,7 +47,7 @@ export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
   ];
 }
 
-/** A document that can be written, or why it cannot. */
+/** A document that can be written, or the reason why not. */
 type Prepared = { readonly kind: "edit"; readonly edit: DocumentEdit } | Refused;
 
 interface Refused {
@@ -51,7 +56,7 @@ interface Refused {
   readonly error: unknown;
 }
 
-/** A document that is well-formed, and becomes an edit when its inline attachments are stored. */
+/** A well-formed document, which becomes an edit when its inline attachments are stored. */
 interface Draft {
   readonly kind: "draft";
   readonly document: JsonValue;
@@ -80,7 +85,7 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   return jsonBytes(201, answer);
 }
 
-/** Writes some of the documents; returns the rows that tell of them. */
+/** Writes a part of the documents. Returns their rows. */
 async function writeSlice(
   parts: DatabaseParts,
   call: Call,
@@ -107,7 +112,7 @@ async function writeSlice(
   return rows;
 }
 
-/** Whatever would refuse the whole request is found before the first slice is written. */
+/** Finds every error that refuses the whole request before the first slice is written. */
 async function checkAll(
   parts: DatabaseParts,
   call: Call,
@@ -125,7 +130,7 @@ function requireObject(document: JsonValue): void {
   if (!document.isObject) throw badRequest("Document must be a JSON object");
 }
 
-/** CouchDB: each of them is told, and nothing is written. */
+/** As in CouchDB, reports each of them and writes nothing. */
 function refuseAll(documents: readonly JsonValue[]): ApiResponse {
   const rows = documents.map((document) => {
     const { id, revision } = wireDocumentOf(document);
@@ -135,7 +140,7 @@ function refuseAll(documents: readonly JsonValue[]): ApiResponse {
   return json(417, rows);
 }
 
-/** A user's edits: nothing is written before all is known to be well-formed, as in CouchDB. */
+/** A user's edits. As in CouchDB, nothing is written before all are known to be well-formed. */
 async function draftAll(
   parts: DatabaseParts,
   call: Call,
@@ -154,8 +159,8 @@ async function draftAll(
 }
 
 /**
- * Revisions that were made elsewhere. CouchDB: refuses the whole request for one bad document, and so the replication that
- * sent it; here the others are written, and the sender is told which one was not.
+ * Revisions from elsewhere. CouchDB refuses the whole request, and thus the replication, for one
+ * bad document; here the others are written, and the sender learns which one was not.
  */
 async function draftEach(
   parts: DatabaseParts,
@@ -177,7 +182,7 @@ async function draftEach(
   return drafts;
 }
 
-/** Inline attachments are stored on the way, side by side, since each waits for its commit. */
+/** Inline attachments are stored concurrently meanwhile, since each waits for its commit. */
 async function prepareAll(
   parts: DatabaseParts,
   call: Call,
@@ -210,7 +215,7 @@ function namedDocument({ uuids }: DatabaseParts, document: JsonValue): NamedDocu
   return { ...wire, id: wire.id ?? uuids.next() };
 }
 
-/** Throws what is not the document's fault. */
+/** Rethrows errors that are not the document's fault. */
 function refused(document: JsonValue, error: unknown): Refused {
   if (!isInvalidRequest(error)) throw error;
   return { kind: "refused", document, error };
@@ -233,7 +238,7 @@ function documentsOf(docs: JsonValue | undefined): JsonValue[] {
   return documents;
 }
 
-/** CouchDB: of revisions that were made elsewhere only failures are told. */
+/** As in CouchDB, only failures are reported for revisions from elsewhere. */
 function rowOf(result: EditResult, edit: DocumentEdit): string | undefined {
   const { id } = result;
   if (result.kind === "written") {

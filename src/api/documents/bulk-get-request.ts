@@ -7,7 +7,7 @@ import { errorAnswer } from "../http/error-responses.ts";
 import { flagParameter, isTextList } from "../http/query.ts";
 import { checkRevision, type DocumentOptions, documentOptions } from "./document-options.ts";
 
-/** Revisions of one document that are asked for. */
+/** Requested revisions of one document. */
 export interface BulkGetRequest {
   readonly kind: "asked";
   readonly id: string;
@@ -15,7 +15,7 @@ export interface BulkGetRequest {
   readonly attachmentsSince: readonly string[] | undefined;
 }
 
-/** A request that says nothing that can be looked up: what is wrong with it is told in its place. */
+/** An entry that cannot be looked up. Its error is reported in its place. */
 export interface BadRequest {
   readonly kind: "bad";
   readonly id: string | null;
@@ -24,7 +24,7 @@ export interface BadRequest {
   readonly reason: string;
 }
 
-/** CouchDB: takes the options from the query; its replicator says them in the body, too. */
+/** CouchDB takes the options from the query, but its replicator also sends them in the body. */
 export function bulkGetOptions(
   call: Call,
   members: ReadonlyMap<string, JsonText>,
@@ -36,12 +36,12 @@ export function bulkGetOptions(
     latest: flag("latest"),
     attachments: flag("attachments"),
     encodingInfo: flag("att_encoding_info"),
-    // Each document says its own.
+    // Each document has its own.
     attachmentsSince: undefined,
   };
 }
 
-/** The list `docs`. Throws a ProtocolError that says what is wrong with it as a whole. */
+/** The list `docs`. Throws a ProtocolError if the list as a whole is invalid. */
 export async function bulkGetRequests(
   text: JsonText | undefined,
   turns: Turns,

@@ -1,4 +1,7 @@
-/** `_bulk_get`: revisions of many documents in one answer, as JSON or, with the bytes of their attachments, as multipart. */
+/**
+ * `_bulk_get`: revisions of many documents in one response, as JSON or, with the bytes of their
+ * attachments, as multipart.
+ */
 import { type LongText, mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -36,12 +39,12 @@ import {
 import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
 import { type OpenRevision, readOpenRevisions, readRevisionsAsked } from "./open-revisions.ts";
 
-/** A document that was found, or why it was not. */
+/** A document, or the reason why it was not found. */
 type Result =
   | { readonly kind: "found"; readonly view: DocumentView }
   | { readonly kind: "failed"; readonly error: object };
 
-/** What came of one request, and its own options. */
+/** The results of one entry, with its own options. */
 interface Answer {
   readonly database: Database;
   readonly request: BulkGetRequest | BadRequest;
@@ -68,7 +71,7 @@ async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
   if (type === undefined) {
     return streamedJson(200, jsonPieces(parts, call, requests, options));
   }
-  // CouchDB: in this form the attachments always go with the document; `atts_since` says which.
+  // As in CouchDB, this form always includes attachments; `atts_since` selects which.
   const written = multipartParts(parts, call, requests, { ...options, attachments: true });
   const boundary = randomHex(parts.runtime.random);
   return {
@@ -78,7 +81,7 @@ async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
   };
 }
 
-/** The answers in the order of the requests, a page in each read. */
+/** The results in the order of the entries, one page per read. */
 async function* answerPages(
   parts: DatabaseParts,
   call: Call,
@@ -105,7 +108,7 @@ async function* answerPages(
   } while (start < requests.length);
 }
 
-/** What there is of each request; nothing of a bad one. */
+/** The results of each entry; none for an invalid one. */
 async function readPage(
   tx: ReadTransaction,
   database: Database,
@@ -143,7 +146,7 @@ function resultsOf(
   return found.map((entry) => (entry.kind === "found" ? entry : missing));
 }
 
-/** Of the documents' bodies. */
+/** Total length of the documents' bodies. */
 function lengthOf(answers: readonly Answer[]): number {
   let length = 0;
   for (const { results } of answers) {
@@ -176,13 +179,13 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** With room for the document that makes it long enough. */
+/** With room for the document that exceeds the piece length. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
-/** What is written and not yet sent. */
+/** Output not sent yet. */
 class PieceWriter {
   #writer = new Utf8Writer(PIECE_BYTES);
-  /** Before what the writer has. */
+  /** Pieces before the content of the writer. */
   readonly #before: Uint8Array[] = [];
 
   get writer(): Utf8Writer {
@@ -193,7 +196,7 @@ class PieceWriter {
     return this.#before.length > 0 || this.#writer.length >= PIECE_LENGTH;
   }
 
-  /** Pieces that are sent as they are. */
+  /** Adds pieces that are sent unchanged. */
   pass(pieces: LongText): void {
     this.#before.push(this.#writer.finish(), ...pieces);
     this.#writer = new Utf8Writer(PIECE_BYTES);
@@ -206,7 +209,7 @@ class PieceWriter {
   }
 }
 
-/** That of each result; there at once unless attachments have to be read. */
+/** The inline data of each result; available synchronously unless attachments have to be read. */
 function inlineDataOf(
   parts: DatabaseParts,
   call: Call,

@@ -1,9 +1,9 @@
-/** The query parameters for reading documents, with CouchDB's names. */
+/** Query parameters for reading documents, with CouchDB's names. */
 import { badRequest, parseRevision } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { flagParameter, textListParameter } from "../http/query.ts";
 
-/** The members of a document's text beside its body. */
+/** Members to include besides the body. */
 export interface ViewOptions {
   /** `revs`: `_revisions`. */
   readonly revisions: boolean;
@@ -13,15 +13,15 @@ export interface ViewOptions {
   readonly deletedConflicts: boolean;
   /** `local_seq`: `_local_seq`. */
   readonly localSequence: boolean;
-  /** `attachments`, or `atts_since`: the attachments' bytes. */
+  /** `attachments` or `atts_since`: include the bytes of attachments. */
   readonly attachments: boolean;
-  /** `atts_since`: revisions that the reader has; only attachments that are newer are sent. */
+  /** `atts_since`: revisions that the reader has. Only newer attachments are sent. */
   readonly attachmentsSince: readonly string[] | undefined;
   /** `att_encoding_info` */
   readonly encodingInfo: boolean;
 }
 
-/** What a reader of one document may ask for. */
+/** Options for reading one document. */
 export interface DocumentOptions extends ViewOptions {
   readonly revision: string | undefined;
   readonly openRevisions: "all" | readonly string[] | undefined;
@@ -61,7 +61,7 @@ export function documentOptions(call: Call): DocumentOptions {
   return options;
 }
 
-/** Throws CouchDB's error for what is no revision. */
+/** Throws CouchDB's error for an invalid revision. */
 export function checkRevision(revision: string): void {
   if (parseRevision(revision) === undefined) throw badRequest("Invalid rev format");
 }

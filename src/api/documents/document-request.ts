@@ -1,4 +1,4 @@
-/** The parts of a request for one document: its id, the revision, and the document in the body. */
+/** Parts of a request for one document: its id, the revision, and the document in the body. */
 import { checkDocumentId, type Database, type Document } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { badRequest, ProtocolError, type WireDocument } from "../../protocol/index.ts";
@@ -10,8 +10,8 @@ import type { NamedDocument } from "./edits.ts";
 const NOBODYS_ID = "_";
 
 /**
- * The id in the path; `_design/x` may come as one segment or as two. An id that no document can have is just one that is
- * missing, unless something is to be written: then it throws STORE_DOCUMENT_ID_INVALID.
+ * The id in the path; `_design/x` may be one segment or two. An impossible id is treated as
+ * missing, except for writes, which throw STORE_DOCUMENT_ID_INVALID.
  */
 export function documentId(call: Call): string {
   const name = call.parameters.get("name");
@@ -23,12 +23,12 @@ export function documentId(call: Call): string {
   return id;
 }
 
-/** Whether it is a kind of documents, and names none of them. */
+/** Whether it is only the prefix of a kind of documents. */
 function isBeginning(id: string): boolean {
   return id === "_design/";
 }
 
-/** Whether a document can have this id at all. */
+/** Whether a document can have this id. */
 export function isStorableId(id: string): boolean {
   try {
     checkDocumentId(id);
@@ -38,12 +38,12 @@ export function isStorableId(id: string): boolean {
   }
 }
 
-/** `missing`, or `deleted` when a reader who does not name a revision finds that the winner is. */
+/** `missing`, or `deleted` if no revision was requested and the winner is deleted. */
 export function notFound(reason: "missing" | "deleted"): ProtocolError {
   return new ProtocolError(404, "not_found", reason);
 }
 
-/** The winner, or the revision that was asked for. Throws CouchDB's 404. */
+/** The winner, or the requested revision. Throws CouchDB's 404. */
 export async function findDocument(
   tx: ReadTransaction,
   database: Database,
@@ -64,7 +64,7 @@ export async function findDocument(
   return winner;
 }
 
-/** The document of the body, under the id of the path and the revision that the request names. */
+/** The document in the body, with the id in the path and the revision in the request. */
 export function withRevision(call: Call, id: string, wire: WireDocument): NamedDocument {
   const named = requestRevision(call);
   if (named !== undefined && wire.revision !== undefined && named !== wire.revision) {

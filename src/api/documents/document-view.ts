@@ -1,4 +1,7 @@
-/** Renders a stored document with the options of a reader: reads the records that it needs, and writes its text. */
+/**
+ * Renders a stored document with a reader's options: reads the necessary records and writes its
+ * text.
+ */
 import {
   type JsonMember,
   type JsonText,
@@ -26,16 +29,16 @@ import { isLongBody, ProtocolError } from "../../protocol/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { ViewOptions } from "./document-options.ts";
 
-/** Of an attachment that is held whole, for JSON. */
+/** Longest attachment that is buffered, for JSON. */
 const INLINE_BYTES_MAX = 128 * 1024 * 1024;
 
-/** A document and what else was asked of it, all from one transaction. */
+/** A document with everything requested for it, from one transaction. */
 export interface DocumentView {
   readonly document: Document;
   readonly extras: readonly JsonMember[];
 }
 
-/** There at once unless something beside the document is asked for. */
+/** Available synchronously if only the document itself is requested. */
 export function viewOf(
   tx: ReadTransaction,
   database: Database,
@@ -84,7 +87,7 @@ async function viewWithExtras(
   return { document, extras };
 }
 
-/** The attachments whose bytes go with the document. */
+/** The attachments whose bytes are sent with the document. */
 export function sentAttachments(document: Document, options: ViewOptions): readonly Attachment[] {
   if (!options.attachments) return [];
   const { attachmentsSince: ancestors } = options;
@@ -94,8 +97,8 @@ export function sentAttachments(document: Document, options: ViewOptions): reado
 }
 
 /**
- * The document's JSON text, or the pieces of a long one, with the bytes of attachments in base64 where they were asked for; there at once
- * without them.
+ * The document as JSON text, or in pieces if it is long, with requested attachments in base64.
+ * Available synchronously without them.
  */
 export function viewJson(
   parts: DatabaseParts,
@@ -110,7 +113,7 @@ export function viewJson(
   return data instanceof Promise ? data.then(render) : render(data);
 }
 
-/** The same in UTF-8, with the bytes of attachments that `inlineData` gave for it. */
+/** Like `viewJson`, in UTF-8, with the bytes of attachments from `inlineData`. */
 export function writeView(
   writer: Utf8Writer,
   view: DocumentView,
@@ -120,20 +123,20 @@ export function writeView(
   writeStoredDocument(writer, view.document, renderOptions(data, view, options));
 }
 
-/** The same as pieces, of which those of the body are its own memory. */
+/** Like `viewJson`, in pieces that share the memory of the body. */
 export function viewPieces(view: DocumentView, options: ViewOptions, data: InlineData): LongText {
   return storedDocumentPieces(view.document, renderOptions(data, view, options));
 }
 
-/** A document that may be answered, for a selector and for its reader. */
+/** A document for a selector and for the response. */
 export interface ViewedDocument extends SandboxArgument {
   /** Its text, or the pieces of a long one. */
   json(): JsonText | LongText;
-  /** For paths that mostly have so many segments. */
+  /** `depth`: the usual number of segments in paths. */
   fields(depth: number, turns: Turns): Promise<Fields>;
 }
 
-/** Without the bytes of its attachments, unless they are given. Its text is made once. */
+/** Without the bytes of its attachments unless they are given. Rendered at most once. */
 export function viewedDocument(
   view: DocumentView,
   options: ViewOptions,
@@ -150,7 +153,7 @@ export function viewedDocument(
   };
 }
 
-/** One that is short, of so many bytes, or nearly. Its text is made once. */
+/** A short document of about `length` bytes. Rendered at most once. */
 export function viewedText(render: () => JsonText, length: number): ViewedDocument {
   let made: JsonText | undefined;
   const text = (): JsonText => {
@@ -169,7 +172,10 @@ export function viewedText(render: () => JsonText, length: number): ViewedDocume
 /** The bytes of attachments, by name. */
 export type InlineData = ReadonlyMap<string, Uint8Array>;
 
-/** Of the attachments that were asked for with a document; there at once when there are none. */
+/**
+ * Bytes of the attachments requested with a document; available synchronously if there are no
+ * attachments.
+ */
 export function inlineData(
   parts: DatabaseParts,
   database: Database,
@@ -195,7 +201,7 @@ async function readInlineData(
       const reason = `Attachment "${attachment.name}" is too large for JSON; accept multipart/related`;
       throw new ProtocolError(413, "too_large", reason);
     }
-    // Inline data are decoded always, as in CouchDB.
+    // As in CouchDB, inline data are always decoded.
     data.set(
       attachment.name,
       await store.readWhole(database, attachment, { decoded: true }, signal),
@@ -220,7 +226,7 @@ function renderOptions(
   };
 }
 
-/** The text, in pieces, whose attachments' bytes follow behind it, in its order. */
+/** The text in pieces, to be followed by the bytes of its attachments, in its order. */
 export function multipartPieces(
   { document, extras }: DocumentView,
   sent: readonly Attachment[],

@@ -1,4 +1,4 @@
-/** Writes the edits of a request: one, or many. */
+/** Writes the edits of a request. */
 import {
   type DocumentEdit,
   isDatabaseAdmin,
@@ -20,7 +20,10 @@ import { type ErrorAnswer, errorAnswer, isInvalidRequest } from "../http/error-r
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
 
-/** Of what a hook refused; all else that a validation function throws, and one that does not compile, is 500 in CouchDB. */
+/**
+ * Statuses of refusals by hooks. Any other error of a validation function, including one that does
+ * not compile, is 500 in CouchDB.
+ */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,
@@ -33,22 +36,22 @@ const DESIGN_REFUSAL_STATUSES: typeof REFUSAL_STATUSES = {
   invalid_design_doc: 400,
 };
 
-/** Of one document: their rows take some milliseconds on their way. */
+/** Number of attachments of one document whose rows take some milliseconds. */
 const MANY_ATTACHMENTS = 500;
 
-/** What became of an edit, as the wire has it. */
+/** The outcome of an edit in wire form. */
 export type EditResult =
   | { readonly kind: "written"; readonly id: string; readonly revision: string }
   | { readonly kind: "failed"; readonly id: string; readonly answer: ErrorAnswer };
 
-/** Writes one edit. Throws a ProtocolError for a conflict, a missing stub, a refusal. */
+/** Writes one edit. Throws a ProtocolError for a conflict, a missing stub or a refusal. */
 export async function writeOne(
   parts: DatabaseParts,
   call: Call,
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
-  // A long document was taken apart before, and is written in one turn.
+  // A long document has been parsed before, and is written in one turn.
   if (call.turns.areDue) await call.turns.give();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
@@ -62,8 +65,8 @@ export function isBatch({ request }: Call): boolean {
 }
 
 /**
- * The answer to `batch=ok`, which CouchDB gives before it writes: it names no revision, and tells of no conflict. Here the document is
- * written by then.
+ * The response to `batch=ok`, which CouchDB sends before it writes: without a revision or
+ * conflicts. Here the document has been written by then.
  */
 export async function writeInBatch(
   id: string,
@@ -77,19 +80,19 @@ export async function writeInBatch(
   return json(202, { ok: true, id });
 }
 
-/** Writes edits in their order, with a result for each. */
+/** Writes edits in order, with a result for each. */
 export async function writeAll(
   parts: DatabaseParts,
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
-  // What is wrong with the request is wrong with no document.
+  // An error of the request is not one of its documents.
   const context = contextOf(parts, call);
   const results: EditResult[] = [];
   await writeEdits(edits, {
     transact: (batch) => transactEdits(parts, call, batch, context),
     turns: call.turns,
-    // Only what is wrong with a document is told of it; all else concerns the whole request.
+    // Only errors of a document are reported for it; all others concern the whole request.
     isRefusal: isInvalidRequest,
     settled: (_, outcome) => results.push(resultOf(outcome)),
     refused: ({ id }, error) => results.push({ kind: "failed", id, answer: errorAnswer(error) }),
@@ -107,7 +110,7 @@ async function transactEdits(
   edits: readonly DocumentEdit[],
   context: WriteContext,
 ): Promise<WriteOutcome[]> {
-  // A revision that was made elsewhere can be written twice; a user's edit would conflict with itself.
+  // A revision from elsewhere can be written twice; a user's edit would conflict with itself.
   const isRepeatable = edits.every(({ mode }) => mode === "replicated");
   const { kv, databases, functions } = parts;
   const name = existingDatabaseName(call);
@@ -124,7 +127,7 @@ async function transactEdits(
       throw new ProtocolError(404, "not_found", "missing");
     }
     const outcomes = await database.writeMany(tx, hashed, { ...context, validation });
-    // Thousands of rows are handed to the store in a turn of their own.
+    // Thousands of rows are passed to the store in a separate turn.
     if (hashed.some(({ attachments }) => attachments.length > MANY_ATTACHMENTS)) {
       await call.turns.give();
     }

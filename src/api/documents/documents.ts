@@ -62,7 +62,10 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return jsonAsIs(200, document, headers);
 }
 
-/** CouchDB: an answer that tells more than the revision has no entity tag, since that would stay while the rest changes. */
+/**
+ * As in CouchDB, a response with more than the revision has no entity tag, since the tag would stay
+ * while the rest changes.
+ */
 function entityTag({ document, extras }: DocumentView): Readonly<Record<string, string>> {
   return extras.length > 0 ? {} : { ETag: `"${document.revision}"` };
 }
@@ -82,14 +85,14 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
       : await wireEdit(parts, call, withRevision(call, id, await readDocument(call, mode)), mode);
   if (isBatch(call)) return writeInBatch(id, () => writeOne(parts, call, edit));
   const { revision } = await writeOne(parts, call, edit);
-  // CouchDB: says 201 for what is new, and 200 for a deletion.
+  // As in CouchDB, 201 for a new revision and 200 for a deletion.
   return written(call, { id, revision, status: edit.deleted ? 200 : 201 });
 }
 
 async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   if (id.startsWith("_local/")) return deleteLocal(parts, call, id);
-  // CouchDB looks for the document before it reads the revision.
+  // CouchDB looks up the document before it parses the revision.
   await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
   const parent = requestRevision(call);
   const { revision } = await writeOne(parts, call, {
@@ -115,7 +118,7 @@ async function copy(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     id: target.id,
     deleted: false,
     body: source.body,
-    // The bytes are in this database already; the copy refers to them, too.
+    // The bytes are already in this database; the copy refers to them as well.
     attachments: source.attachments.map(({ name, contentType, ...content }) => ({
       kind: "staged",
       name,
@@ -127,7 +130,7 @@ async function copy(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return written(call, { id: target.id, revision, status: 201 });
 }
 
-/** `Destination: newid?rev=…`, an id in URL form, or with characters in UTF-8 as they are. */
+/** `Destination: newid?rev=…`, with an id in URL encoding or in plain UTF-8. */
 function copyTarget(call: Call): { readonly id: string; readonly parent: string | undefined } {
   const received = call.request.headers.get("destination");
   if (received === undefined) throw badRequest("Destination header is mandatory for COPY.");
@@ -139,7 +142,7 @@ function copyTarget(call: Call): { readonly id: string; readonly parent: string 
   return { id: decodeDestination(path), parent };
 }
 
-/** Each character of a header is one of its bytes: what is UTF-8 among them becomes the text that was sent. */
+/** Each character of a header is one of its bytes. UTF-8 sequences among them are decoded. */
 function textOfBytes(header: string): string {
   const codes = Array.from(header, (character) => character.charCodeAt(0));
   if (codes.some((code) => code > 0xff)) return header;

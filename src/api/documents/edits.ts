@@ -1,4 +1,7 @@
-/** Makes an edit of the store from a document in a request. The bytes of its attachments are stored on the way. */
+/**
+ * Converts a document in a request into an edit for the store, storing the bytes of its
+ * attachments.
+ */
 import type { AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../../databases/index.ts";
 import {
@@ -24,7 +27,10 @@ import type { Call } from "../http/call.ts";
 import { booleanParameter } from "../http/query.ts";
 import { readDocumentBody } from "../http/request-body.ts";
 
-/** All of them are written in one turn of the event loop, and their list with each write of the document. CouchDB: has no bound. */
+/**
+ * Maximum number of attachments. All are written in one turn of the event loop, and their list with
+ * each write of the document. CouchDB has no limit.
+ */
 const ATTACHMENTS_MAX = 2_000;
 
 export type EditMode = DocumentEdit["mode"];
@@ -37,12 +43,12 @@ export function editMode(call: Call): EditMode {
   return booleanParameter(call, "new_edits", true) ? "interactive" : "replicated";
 }
 
-/** A request's document. */
+/** The document in a request. */
 export function readDocument(call: Call, mode: EditMode): Promise<WireDocument> {
   return readDocumentBody(call, mode === "replicated" ? "any" : "unique");
 }
 
-/** The edit that a document asks for, its inline attachments stored. Attachments that follow are the caller's to stage. */
+/** The edit for a document, with inline attachments stored. The caller stages those that follow. */
 export async function wireEdit(
   parts: DatabaseParts,
   call: Call,
@@ -54,7 +60,7 @@ export async function wireEdit(
   return editOf(wire, attachments, mode);
 }
 
-/** What the store would refuse only when all is said and done. */
+/** Checks in advance what the store would otherwise refuse only at the end. */
 export function checkWire(
   { settings }: Pick<DatabaseParts, "settings">,
   { id, body, attachments }: NamedDocument,
@@ -65,7 +71,7 @@ export function checkWire(
   if (body.exceedsBytes(byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
 
-/** The same, and what is wrong with its inline attachments, which are decoded for it. */
+/** Like `checkWire`, including inline attachments, which are decoded for it. */
 export function checkEdit(
   parts: Pick<DatabaseParts, "settings">,
   wire: NamedDocument,
@@ -77,7 +83,7 @@ export function checkEdit(
   }
 }
 
-/** Undefined for a type that is stored as it comes. */
+/** Returns `undefined` for a type that is stored uncompressed. */
 function compressionLevelOf(
   { compressibleTypes, compressionLevel }: DatabaseParts["settings"],
   contentType: string,
@@ -89,7 +95,7 @@ function compressionLevelOf(
     : undefined;
 }
 
-/** Those of the settings: a document may have thousands of attachments. */
+/** Patterns in the settings, cached because a document may have thousands of attachments. */
 const typePatterns = new Map<string, RegExp>();
 const TYPE_PATTERNS_MAX = 100;
 
@@ -114,7 +120,7 @@ export function editOf(
   return { mode, id, deleted, body, attachments, parent: parentOf(wire) };
 }
 
-/** What a request says of an attachment whose bytes it brings. */
+/** Description of an uploaded attachment. */
 export type UploadedAttachment = Pick<WireAttachment, "name"> &
   Partial<
     Pick<
@@ -129,7 +135,10 @@ export interface Upload {
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** Stores bytes for an attachment. What a user uploads is compressed when it is text; what is replicated stays as it is. */
+/**
+ * Stores the bytes of an attachment. A user's text is compressed; replicated bytes are kept
+ * unchanged.
+ */
 export async function storeUpload(
   { attachments: store, settings }: DatabaseParts,
   database: Database,
@@ -140,7 +149,7 @@ export async function storeUpload(
   return stageAttachment(store, database, incoming, signal);
 }
 
-/** As `storeUpload` of each, with many small ones in one transaction. The next one is taken when it is needed. */
+/** Like `storeUpload` for each, with many small ones per transaction. Uploads are taken lazily. */
 export async function storeUploads(
   { attachments: store, settings }: DatabaseParts,
   call: Call,
@@ -174,12 +183,12 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // Also with new_edits=false, as CouchDB: backups name the digests of compressed bytes.
+    // Also with new_edits=false, as in CouchDB: backups contain the digests of compressed bytes.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }
 
-/** Stubs as they are, inline data stored: many of them wait for the disk together. */
+/** Keeps stubs and stores inline data, many of them waiting for the disk together. */
 export async function inlineAttachments(
   parts: DatabaseParts,
   call: Call,
@@ -211,7 +220,7 @@ function inlineUpload(
   }
   const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
-  // Inline data are never encoded, and what else is beside them may be left from an older version.
+  // Inline data are never encoded; other members may be remains of an older version.
   return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };
 }
 

@@ -1,6 +1,6 @@
 /**
- * `POST /{db}/{id}` of an HTML form, `multipart/form-data`. The field `_doc` has the document, or `_rev` the revision
- * of an existing one; fields `_attachments` have files.
+ * `POST /{db}/{id}` of an HTML form, `multipart/form-data`. The field `_doc` contains the document,
+ * or `_rev` the revision of an existing one; fields `_attachments` contain files.
  */
 import type { AttachmentEdit, Database, Document } from "../../databases/index.ts";
 import {
@@ -23,7 +23,7 @@ import { documentId } from "./document-request.ts";
 import { writeOne } from "./document-writes.ts";
 import { editOf, storeUpload, wireEdit } from "./edits.ts";
 
-/** Of a field that is no file. */
+/** Longest field that is not a file. */
 const FIELD_BYTES_MAX = 8 * 1024 * 1024;
 
 export function formUploadRoutes(parts: DatabaseParts): Route[] {
@@ -32,7 +32,7 @@ export function formUploadRoutes(parts: DatabaseParts): Route[] {
   );
 }
 
-/** What the fields of a form said. */
+/** The fields of a form. */
 interface Form {
   readonly document: string | undefined;
   readonly revision: string | undefined;
@@ -52,7 +52,7 @@ async function upload(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return json(201, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
 }
 
-/** CouchDB: a form on a foreign page must not write with the credentials of who looks at it. */
+/** As in CouchDB: a form on a foreign page must not write with its visitor's credentials. */
 function requireOwnReferer({ request: { headers } }: Call): void {
   const referer = headers.get("referer");
   if (referer === undefined) throw badRequest("Referer header required.");
@@ -78,7 +78,7 @@ function boundaryOf({ request: { headers } }: Call): string {
   throw badRequest("The Content-Type multipart/form-data has no boundary");
 }
 
-/** Fields of other names are passed over, as in CouchDB. Files are stored on the way. */
+/** Ignores fields with other names, as CouchDB does. Files are stored while they are received. */
 async function readForm(
   parts: DatabaseParts,
   call: Call,
@@ -115,7 +115,7 @@ function storeFile(
   return storeUpload(parts, database, file, call.request.signal);
 }
 
-/** The edit that the fields ask for, without the files. */
+/** The edit from the fields, without the files. */
 async function formEdit(
   parts: DatabaseParts,
   call: Call,

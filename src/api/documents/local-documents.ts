@@ -42,7 +42,8 @@ export async function readLocal(
   const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
   if (found === undefined) throw notFound("missing");
   const pieces = wireDocumentPieces({ ...found, deleted: false });
-  // A local document that was removed and made again has its old revision, so that is no tag.
+  // A local document that is removed and re-created has its old revision, which is therefore no
+  // tag.
   const digest = hexDecode(md5HexOf(parts.runtime.digests, pieces)) as Uint8Array;
   const tag = `"${base64Encode(digest)}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
@@ -57,7 +58,7 @@ export async function writeLocal(
   id: string,
 ): Promise<ApiResponse> {
   const wire = await readDocumentBody(call, "unique");
-  // Local documents have no attachments: what is sent of some is left out, as in CouchDB.
+  // Local documents have no attachments. As in CouchDB, any sent are dropped.
   checkWire(parts, { ...wire, attachments: [], id });
   const parent = call.request.query.get("rev") || parentOf(wire);
   const outcome = await writeDatabase(
@@ -78,7 +79,10 @@ export async function writeLocal(
   return json(wire.deleted ? 200 : 201, { ok: true, id, rev: revision }, headers);
 }
 
-/** The revision that a body names: the first of its `_revisions` counts before `_rev`, as in CouchDB. */
+/**
+ * The revision in a body. As in CouchDB, the first entry of `_revisions` takes precedence over
+ * `_rev`.
+ */
 function parentOf({ revision, revisions }: WireDocument): string | undefined {
   const [first] = revisions?.hashes ?? [];
   return first === undefined ? revision : `${revisions?.start}-${first}`;

@@ -1,6 +1,6 @@
 /**
- * A document and the bytes of its attachments as multipart/related: the JSON first, then the attachments in its order,
- * as they are stored. The bytes are passed on chunk by chunk.
+ * A document with its attachments as multipart/related: first the JSON, then the attachments in its
+ * order, as stored. The bytes are passed on chunk by chunk.
  */
 import { randomHex, utf8Encode } from "../../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
@@ -41,7 +41,7 @@ interface MultipartDocument {
   readonly options: ViewOptions;
 }
 
-/** GET: the document and the attachments that are sent with it. */
+/** GET: the document and the attachments sent with it. */
 export function documentMultipart(
   parts: DatabaseParts,
   call: Call,
@@ -57,8 +57,8 @@ export function documentMultipart(
 }
 
 /**
- * A document as one part of a larger whole: itself multipart when attachments go with it. `headers` come before the part's
- * own then, as in CouchDB.
+ * A document as one part of a larger body: itself multipart if it has attachments. As in CouchDB,
+ * `headers` then precede the part's own.
  */
 export function nestedPart(
   parts: DatabaseParts,
@@ -109,7 +109,7 @@ function attachmentHeaders({
   ];
 }
 
-/** What takes a document's place that is not sent. */
+/** Replaces a document that cannot be sent. */
 export function errorPart(error: object): WrittenPart {
   const headers = [["Content-Type", 'application/json; error="true"']] as const;
   return piecesPart(headers, [utf8Encode(JSON.stringify(error))]);
@@ -121,7 +121,7 @@ export function headerText(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f]/g, (char) => percentEncode(char));
 }
 
-/** PUT: the edit, the attachments that follow stored. */
+/** PUT: the edit, with the attachments that follow stored. */
 export async function readMultipartEdit(
   parts: DatabaseParts,
   call: Call,
@@ -159,7 +159,10 @@ export async function readMultipartEdit(
   }
 }
 
-/** The parts of these attachments, each when it is asked for: the one before has been read then. */
+/**
+ * The parts of these attachments, in order. Requesting a part requires that the previous one has
+ * been read.
+ */
 async function* followingUploads(
   iterator: AsyncIterator<MultipartPart>,
   attachments: readonly WireAttachment[],
@@ -175,7 +178,7 @@ async function* followingUploads(
   }
 }
 
-/** What the JSON does not say of an attachment, the headers of its part may. */
+/** Members missing from the JSON are taken from the headers of the part. */
 function followingAttachment(
   attachment: NamedDocument["attachments"][number],
   { headers }: MultipartPart,
@@ -187,13 +190,13 @@ function followingAttachment(
   };
 }
 
-/** A part that the JSON did not announce is ignored; a body that breaks off within it is an error all the same. */
+/** A part not announced in the JSON is ignored, but a body that ends within it is an error. */
 async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<void> {
   for (;;) {
     const next = await iterator.next();
     if (next.done === true) return;
     for await (const _ of next.value.body) {
-      // Passed over.
+      // Skipped.
     }
   }
 }

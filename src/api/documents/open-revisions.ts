@@ -40,7 +40,9 @@ export async function openRevisions(
   return streamedJson(200, inPieces(texts));
 }
 
-/** The revisions that are there, in the order asked; with `latest`, the leaves that came of them. */
+/**
+ * The existing revisions, in the requested order; with `latest`, the leaves that descend from them.
+ */
 export async function readOpenRevisions(
   tx: ReadTransaction,
   database: Database,
@@ -56,7 +58,7 @@ export async function readOpenRevisions(
   return views.map((view) => ({ kind: "found", view }));
 }
 
-/** What came of each of the revisions, which may be of many documents, in one read. */
+/** The results for revisions of possibly several documents, in one read. */
 export async function readRevisionsAsked(
   tx: ReadTransaction,
   database: Database,
@@ -76,7 +78,7 @@ export async function readRevisionsAsked(
   });
 }
 
-/** Two revisions may have the same latest leaf; it is sent once. */
+/** Two revisions may have the same latest leaf, which is sent once. */
 function withoutRepetition(rows: readonly OpenRevision[]): OpenRevision[] {
   const seen = new Set<string>();
   return rows.filter((row) => {
@@ -110,7 +112,7 @@ async function* jsonTexts(
   yield "]\n";
 }
 
-/** CouchDB: in this form the attachments always go with the document; `atts_since` says which. */
+/** As in CouchDB, this form always includes attachments; `atts_since` selects which. */
 function mixed(
   parts: DatabaseParts,
   call: Call,

@@ -1,4 +1,7 @@
-/** `_purge`, which removes revisions without a trace, and `_purged_infos`, which lists the latest purges. */
+/**
+ * `_purge`, which removes revisions without a trace, and `_purged_infos`, which lists the latest
+ * purges.
+ */
 import { append, jsonKind, splitObject } from "../../base/index.ts";
 import type { Purge } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -13,10 +16,10 @@ import { ADMIN, DATABASE_SETTING, MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
-/** Of one request. CouchDB: `[purge] max_document_id_number`, 100. */
+/** Maximum per request. CouchDB: `[purge] max_document_id_number`, 100. */
 const DOCUMENTS_MAX = 1_000;
 
-/** Of one transaction. */
+/** Maximum per transaction. */
 const BATCH_COUNT_MAX = 100;
 const BATCH_REVISIONS_MAX = 1_000;
 
@@ -71,7 +74,7 @@ async function* purgeBatch(
   } while (asked.length > 0);
 }
 
-/** A document that is named twice counts once, with the revisions of both. */
+/** A document named twice counts once, with the revisions of both. */
 function askedPurges(text: string): Purge[] {
   if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
   const asked = new Map<string, readonly string[]>();
@@ -84,14 +87,15 @@ function askedPurges(text: string): Purge[] {
     const revisions: unknown = JSON.parse(value);
     if (!Array.isArray(revisions)) throw badRequest("Invalid list of revisions");
     if (!isTextList(revisions)) throw badRequest("Invalid rev format");
-    // Those of local documents, `0-n`, are none here: CouchDB takes them, and purges nothing.
+    // Revisions of local documents, `0-n`, are ignored here: CouchDB accepts them and purges
+    // nothing.
     revisions.forEach(checkRevision);
     asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
   }
   return [...asked].map(([id, revisions]) => ({ id, revisions }));
 }
 
-/** At least one, so that a database that is not there is missed; each names a document once. */
+/** Yields at least one batch, so that a missing database is noticed. Each names a document once. */
 function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
   let batch: Purge[] = [];
   let revisionCount = 0;
@@ -141,13 +145,13 @@ async function writeInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiRes
   return json(200, { ok: true });
 }
 
-/** CouchDB, later than 3.5: deleted documents are purged automatically only after a time was set. */
+/** Added to CouchDB after 3.5: deleted documents are purged automatically only if a time is set. */
 async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   await readDatabase(parts, call, async () => undefined);
   return json(200, {});
 }
 
-/** Takes what changes nothing: that deleted documents are kept for ever. */
+/** Accepts only the value that changes nothing: deleted documents are kept indefinitely. */
 async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   await readDatabase(parts, call, async () => undefined);

@@ -20,14 +20,17 @@ import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
-/** Documents looked at in one transaction, and the bytes of the revisions that are asked for. */
+/** Limits per transaction: documents, and bytes of requested revisions. */
 const PAGE_SIZES: BatchSizes<NamedValue> = {
   countMax: 500,
   lengthMax: 262_144,
   lengthOf: ({ value }) => value.length,
 };
 const ANSWER_BYTES_EXPECTED = 4_096;
-/** Of one document. CouchDB: has no bound; replicators ask for leaves, of which a document has some. */
+/**
+ * Maximum per document. CouchDB has no limit; replicators ask for leaves, of which a document has
+ * few.
+ */
 const REVISIONS_MAX = 10_000;
 
 export function revisionsDifferenceRoutes(parts: DatabaseParts): Route[] {
@@ -60,8 +63,8 @@ async function missingRevisions(parts: DatabaseParts, call: Call): Promise<ApiRe
 type AskedRevisions = readonly [id: string, revisions: readonly string[]];
 
 /**
- * Answers with a member for each document of which something is missing. Each page of the question is answered before the next one is
- * taken apart, since a row takes many times the memory of its text.
+ * Responds with a member for each document that lacks something. Each page of the request is
+ * answered before the next one is parsed, since a row takes many times the memory of its text.
  */
 async function compare(
   parts: DatabaseParts,
@@ -90,7 +93,7 @@ async function compare(
   return jsonBytes(200, answer);
 }
 
-/** At least one, so that a database that is not there is missed. */
+/** Yields at least one page, so that a missing database is noticed. */
 function* pagesOf(rows: Iterable<NamedValue>): Generator<readonly NamedValue[]> {
   let isNone = true;
   for (const page of batchesOf(rows, PAGE_SIZES)) {
@@ -113,11 +116,11 @@ function askedRevisions({ name, value }: NamedValue): AskedRevisions {
   return [name, revisions.length === 1 ? revisions : [...new Set(revisions)]];
 }
 
-/** A list is looked through before it is parsed, which takes ten times as long. */
+/** A list is scanned before it is parsed, which takes ten times as long. */
 function areTooMany({ bytes, length }: JsonValue): boolean {
   if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
   try {
-    // The list itself is a value, too.
+    // The list itself counts as a value.
     outlineJson(bytes, { depthMax: 0, valueCountMax: REVISIONS_MAX + 1 });
     return false;
   } catch (error) {
@@ -126,5 +129,5 @@ function areTooMany({ bytes, length }: JsonValue): boolean {
   }
 }
 
-/** Of a revision in a list. */
+/** Length of the shortest revision in a list. */
 const SHORTEST_LENGTH = '"1-a",'.length;

@@ -1,23 +1,24 @@
 /**
- * How many requests are worked on at once. Those beyond wait, first come, first served; when too many wait, further ones are
- * refused with an OverloadedError, which is 503 with `Retry-After`.
+ * Limits the number of requests in progress. Others wait, first come, first served; if too many
+ * wait, further ones are refused with an OverloadedError, which is 503 with `Retry-After`.
  *
- * A request has its place until it is answered. The pieces of a long answer are made later, as the client reads: each counts while
- * it is made and never waits, so a client that reads slowly keeps no place, and one that is being answered gets the rest.
+ * A request occupies its place until it is answered. The pieces of a long response are produced
+ * later, as the client reads: each counts while it is produced and never waits, so a slow client
+ * occupies no place, and a response that has begun is completed.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 import type { AdmissionRule } from "./route-facts.ts";
 
-/** Read at each use. */
+/** Read on each use. */
 export interface AdmissionLimits {
-  /** `[tandem] max_requests`: requests that are worked on at once. */
+  /** `[tandem] max_requests`: maximum number of requests in progress. */
   readonly requestsMax: number;
-  /** `[tandem] max_waiting_requests`: requests that wait to be worked on. */
+  /** `[tandem] max_waiting_requests`: maximum number of requests waiting for a place. */
   readonly waitingRequestsMax: number;
 }
 
-/** As many requests are under way as the node takes. */
+/** The node has as many requests in progress as it accepts. */
 export class OverloadedError extends OperationalError {
   override readonly name = "OverloadedError";
 
@@ -34,7 +35,7 @@ export function needsPlace(rule: AdmissionRule, query: ApiRequest["query"]): boo
 
 export class Admission {
   readonly #limits: AdmissionLimits;
-  /** In the order in which they came; each is called when it gets its place. */
+  /** In order of arrival. Each is called when it gets its place. */
   readonly #waiting = new Set<() => void>();
   #workingCount = 0;
 
@@ -43,8 +44,9 @@ export class Admission {
   }
 
   /**
-   * Does the work in a place of its own, and makes the pieces of its answer as this class says. Throws an OverloadedError when there
-   * is no room, and the signal's reason when it aborts during the wait.
+   * Processes a request in its own place, and produces the pieces of its response as described
+   * above. Throws an OverloadedError if there is no room, and the signal's reason if it aborts
+   * during the wait.
    */
   async answer(signal: AbortSignal, work: () => Promise<ApiResponse>): Promise<ApiResponse> {
     await this.#enter(signal);
@@ -77,7 +79,7 @@ export class Admission {
     });
   }
 
-  /** The place of the work is taken already; it is free when the work has ended. */
+  /** The place has already been taken; it is freed when the work has ended. */
   async #inPlace<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();

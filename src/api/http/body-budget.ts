@@ -1,21 +1,22 @@
 /**
- * Budget for the bytes of all request bodies that a node holds at once, after unpacking. A body takes its share as it
- * arrives, before the bytes are kept. When the budget is spent, one request may exceed it, so that bodies which are half
- * there do not wait for each other; the others wait for requests to be answered, and are then refused with an
- * OverloadedError (503 with `Retry-After`).
+ * Budget for the bytes of all request bodies that a node holds at a time, after decompression. A
+ * body takes its share as it arrives, before the bytes are kept. When the budget is spent, one
+ * request may exceed it, so that partially received bodies do not wait for each other; the others
+ * wait for requests to be answered, and are then refused with an OverloadedError (503 with
+ * `Retry-After`).
  */
 import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
 /** First bytes of each body, which never wait. Limits on concurrent requests bound their sum. */
 const FREE_BYTES = 65_536;
-/** Bytes are taken in such pieces, so that not every chunk asks. */
+/** Granularity in which bytes are taken, so that not every chunk asks. */
 const STEP_BYTES = 1_048_576;
 /** Bounds the wait for clients that send slowly. */
 const WAIT_MS_MAX = 10_000;
 
 export interface BodyBudgetLimits {
-  /** `[tandem] max_body_memory`, in bytes; read at each use. */
+  /** `[tandem] max_body_memory`, in bytes; read on each use. */
   readonly bodyMemoryBytesMax: number;
 }
 

@@ -1,16 +1,16 @@
 /** The `Range` header (RFC 9110, section 14.2). */
 import { ProtocolError } from "../../protocol/index.ts";
 
-/** From `start` to before `end`. */
+/** From `start` (inclusive) to `end` (exclusive). */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The range of a resource of `length` bytes that is asked for; undefined when the whole is to be sent: there is no such
- * header, it is not understood, or it asks for several ranges or, as CouchDB has it, for all bytes from the first on.
- * Throws a ProtocolError 416 when there are no such bytes; as CouchDB, also for a range that ends before it begins.
+ * The requested range of a resource of `length` bytes. Undefined if the whole is to be sent: the
+ * header is missing or invalid, requests several ranges or, as in CouchDB, all bytes. Throws
+ * CouchDB's 416.
  */
 export function byteRange(header: string | undefined, length: number): ByteRange | undefined {
   const match = /^\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*$/.exec(header ?? "");

@@ -1,32 +1,32 @@
-/** One request on its way through a handler: the request, its user, and the parts of the path. */
+/** A request in the hands of its handler: the request, its user, and the parameters in its path. */
 import type { Compression, Turns } from "../../base/index.ts";
 import type { BodyAllowance } from "./body-budget.ts";
 import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 
 export interface Call {
   readonly request: ApiRequest;
-  /** As the answer tells it: `X-Couch-Request-ID`. */
+  /** As in the response header `X-Couch-Request-ID`. */
   readonly requestId: string;
   readonly user: User;
-  /** What the placeholders of the route's path stand for, decoded. */
+  /** Decoded values of the placeholders in the route's path. */
   readonly parameters: ReadonlyMap<string, string>;
   readonly bodies: BodyRules;
-  /** What takes long gives them to other requests. */
+  /** For yielding to other requests during long work. */
   readonly turns: Turns;
 }
 
-/** What holds for bodies that are read whole. */
+/** Rules for bodies that are buffered. */
 export interface BodyRules {
   readonly gunzip: Compression["gunzip"];
-  /** After unpacking. */
+  /** Limit after decompression. */
   readonly byteCountMax: number;
-  /** What the request holds of the memory for all bodies. */
+  /** The request's share of the memory for all bodies. */
   readonly allowance: BodyAllowance;
 }
 
 export type Handler = (call: Call) => Promise<ApiResponse>;
 
-/** A placeholder's text; empty when the route's path does not name it. */
+/** The value of a placeholder; empty if the route's path does not contain it. */
 export function parameter(call: Call, name: string): string {
   return call.parameters.get(name) ?? "";
 }

@@ -1,22 +1,30 @@
-/** `WWW-Authenticate` of a 401, by which clients learn that they may send a name and a password (`chttpd:error_headers`). */
+/**
+ * `WWW-Authenticate` of a 401, which tells clients that they may send a name and a password
+ * (`chttpd:error_headers`).
+ */
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 
-/** How a client says which header it wants: a script of a page keeps its browser from asking for a password. */
+/**
+ * Header with which a client chooses the scheme. Scripts in a page use it to keep the browser from
+ * prompting for a password.
+ */
 const WANTED = "x-couchdb-www-authenticate";
 
 const BASIC = 'Basic realm="server"';
 
-/** A text that is a header's value as it is. */
+/** Text that is valid as a header value. */
 const HEADER_TEXT = /^[\x20-\x7e]+$/;
 
 export interface ChallengeSettings {
-  /** What to say unless the client wants something else. */
+  /** Default challenge. */
   readonly challenge: string | undefined;
-  /** Whether nobody comes in unknown: then a client is told by default, too. */
+  /**
+   * Whether anonymous requests are refused, in which case the challenge is also sent by default.
+   */
   readonly requireValidUser: boolean;
 }
 
-/** The answer to a request that failed, with the header when it is a 401 that needs one. */
+/** The response to a failed request, with the header if it is a 401 that needs one. */
 export function withChallenge(
   settings: ChallengeSettings,
   { headers }: Pick<ApiRequest, "headers">,

@@ -1,15 +1,20 @@
-/** Compresses answers with gzip for clients that accept it. CouchDB: compresses only attachments. */
+/**
+ * Compresses responses with gzip for clients that accept it. CouchDB compresses only attachments.
+ */
 import { type Compression, utf8Encode } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 
-/** What is smaller fits into one packet anyway. */
+/** A smaller response fits into one packet anyway. */
 const BYTES_MIN = 1_400;
-/** JSON packs well at any level, and the reader waits. */
+/** JSON compresses well at any level, and the reader waits. */
 const LEVEL = 1;
-/** Readers of these want each row at once, and not all unpack as it comes. */
+/** Readers of these feeds need each row immediately, and not all decompress incrementally. */
 const LIVE_FEEDS = new Set(["continuous", "eventsource"]);
 
-/** The answer as it goes to the reader. Streams are packed piece by piece, so that heartbeats arrive when they are sent. */
+/**
+ * The response in the form sent to the client. Streams are flushed piece by piece, so that
+ * heartbeats arrive on time.
+ */
 export async function compressed(
   compression: Compression,
   { method, query, headers: asked }: ApiRequest,
@@ -45,7 +50,7 @@ export function acceptsGzip(header?: string): boolean {
   return acceptsEncoding(header, "gzip") || acceptsEncoding(header, "x-gzip");
 }
 
-/** Whether an `Accept-Encoding` lets an answer be encoded so. */
+/** Whether an `Accept-Encoding` header permits this encoding. */
 export function acceptsEncoding(header = "", encoding: string): boolean {
   return header.split(",").some((entry) => {
     const [coding = "", ...parameters] = entry.split(";").map((text) => text.trim().toLowerCase());

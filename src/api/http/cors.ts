@@ -1,24 +1,24 @@
 /**
- * Cross-origin resource sharing (`chttpd_cors`). As in CouchDB a request of an origin that is not allowed is answered,
- * but without the headers that would let a script read the answer.
+ * Cross-origin resource sharing (`chttpd_cors`). As in CouchDB, a request from a forbidden origin
+ * is answered, but without the headers that would let a script read the response.
  */
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 import type { Headers } from "./responses.ts";
 
-/** `[cors]`, or `[cors:HOST]` where it says something else for the host that was asked; read at each use. */
+/** `[cors]`, overridden by `[cors:HOST]` for the requested host; read on each use. */
 export interface CorsSettings {
   /** `*` for all. Compared in lower case. */
   readonly origins: readonly string[];
   readonly credentials: boolean;
   readonly methods: readonly string[];
-  /** That a script may send; in lower case. */
+  /** Headers that a script may send; in lower case. */
   readonly headers: readonly string[];
-  /** That a script may read, besides those that it always may; in lower case. */
+  /** Headers that a script may read, in addition to those it always may; in lower case. */
   readonly exposedHeaders: readonly string[];
   readonly maxAgeSec: number;
 }
 
-/** The settings for a host; undefined where `[chttpd] enable_cors` is not set. */
+/** The settings for a host; undefined unless `[chttpd] enable_cors` is set. */
 export type CorsOf = (host: string) => CorsSettings | undefined;
 
 export const CORS_HEADERS: readonly string[] = [
@@ -64,10 +64,10 @@ export const CORS_EXPOSED_HEADERS: readonly string[] = [
   "x-couchdb-body-time",
 ];
 
-/** Response headers that are exposed when an answer has them. */
+/** Response headers that are always exposed if present. */
 const SIMPLE_HEADERS = ["cache-control", "content-language", "expires", "last-modified", "pragma"];
 
-/** The answer to a browser that asks whether a script may ask; undefined for any other request. */
+/** The response to a CORS preflight, or `undefined` for any other request. */
 export function preflight(corsOf: CorsOf, request: ApiRequest): ApiResponse | undefined {
   if (request.method !== "OPTIONS") return undefined;
   const accepted = acceptedOrigin(corsOf, request);
@@ -90,7 +90,7 @@ export function preflight(corsOf: CorsOf, request: ApiRequest): ApiResponse | un
   };
 }
 
-/** What an answer tells the browser. `headers` are those of the answer. */
+/** CORS headers of a response with these `headers`. */
 export function corsHeaders(corsOf: CorsOf, request: ApiRequest, headers: Headers): Headers {
   const accepted = acceptedOrigin(corsOf, request);
   if (accepted === undefined) return {};
@@ -126,7 +126,7 @@ function acceptedOrigin(
 function originHeaders({ credentials }: CorsSettings, origin: string): Headers {
   return {
     "Access-Control-Allow-Origin": origin,
-    // What is answered depends on it, and caches have to know.
+    // The response depends on it, which caches have to know.
     Vary: "Origin",
     ...(credentials ? { "Access-Control-Allow-Credentials": "true" } : {}),
   };

@@ -1,4 +1,4 @@
-/** The only table in the program that has the statuses of errors. */
+/** The only table of error statuses in the program. */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { SandboxError } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -8,15 +8,15 @@ import { json } from "./responses.ts";
 interface ErrorResponse {
   readonly status: number;
   readonly error: string;
-  /** CouchDB's sentence; absent when the error's own `reason`, or its message, is to be told. */
+  /** CouchDB's reason. Default: the error's own `reason`, or its message. */
   readonly reason?: string;
 }
 
-/** What every error says, and whatever else helps. */
+/** Members of every error, and additional ones. */
 type ErrorMembers = Readonly<Record<"error" | "reason", string>> &
   Readonly<Record<string, unknown>>;
 
-/** When a client may ask again for what could not be done now. */
+/** Suggested delay before repeating a request that cannot be processed now. */
 const RETRY_AFTER_SEC = 1;
 
 const TRY_AGAIN = { status: 503, error: "service_unavailable" } as const;
@@ -64,7 +64,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   CONFIG_INVALID: { status: 400, error: "bad_request" },
   CONFIG_NOT_SAVED: TRY_AGAIN,
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
-  // CouchDB: 401 also to users with a name.
+  // As in CouchDB, 401 also for users with a name.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
   KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
   KV_KEY_TOO_LARGE: {
@@ -93,21 +93,21 @@ const UNEXPECTED = {
   reason: "The request could not be answered; the server's log says why, under X-Couch-Request-ID",
 } as const;
 
-/** What the client is told of an error. */
+/** The error as reported to the client. */
 export interface ErrorAnswer {
   readonly status: number;
   readonly error: string;
   readonly reason: string;
 }
 
-/** Whether the error is one of those that this table knows, and not a defect. */
+/** Whether the error is listed in this table, rather than a bug. */
 export function isExpected(error: unknown): boolean {
   if (error instanceof ProtocolError || error instanceof SandboxError) return true;
   if (isTooDeep(error)) return true;
   return ERROR_RESPONSES[errorCode(error) ?? ""] !== undefined;
 }
 
-/** What is nested so deeply that walking through it overflows the stack is the fault of who sent it. */
+/** Nesting so deep that recursion overflows the stack is the sender's fault. */
 function isTooDeep(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("call stack");
 }
@@ -119,31 +119,32 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof ProtocolError) {
     return { status: error.status, error: error.error, reason: error.reason };
   }
-  // A missing function is not found; whatever else fails, fails with 500 as in CouchDB, in words that the function chose.
+  // A missing function is 404. Any other failure is 500 as in CouchDB, with the function's own
+  // words.
   if (error instanceof SandboxError) {
     const { error: name, reason } = error;
     return { status: name === "not_found" ? 404 : 500, error: name, reason };
   }
   const row = ERROR_RESPONSES[errorCode(error) ?? ""];
   if (row === undefined || !(error instanceof OperationalError)) return UNEXPECTED;
-  // A replication may be wrong in a way that CouchDB has a word for.
+  // A replication may be invalid in a way for which CouchDB has its own error word.
   const word = "error" in error && typeof error.error === "string" ? error.error : row.error;
   return { status: row.status, error: word, reason: row.reason ?? reasonOf(error) };
 }
 
-/** Whether the error says that what was sent is wrong, and would be wrong again. */
+/** Whether the request is invalid and would be when repeated. */
 export function isInvalidRequest(error: unknown): boolean {
   return isExpected(error) && [400, 413].includes(errorAnswer(error).status);
 }
 
-/** An error as a response. Unexpected ones tell nothing of themselves. */
+/** An error as a response. Unexpected errors reveal no details. */
 export function errorResponse(error: unknown): ApiResponse {
   const { status, error: name, reason } = errorAnswer(error);
   const members = { error: name, reason };
   return status === TRY_AGAIN.status ? comeBack(members) : json(status, members);
 }
 
-/** What cannot be done now, and may be done soon. */
+/** For requests that cannot be processed now, but perhaps soon. */
 export function comeBack(members: ErrorMembers): ApiResponse {
   return json(TRY_AGAIN.status, members, { "Retry-After": String(RETRY_AFTER_SEC) });
 }
@@ -154,7 +155,7 @@ export function methodNotAllowed(allowed: readonly string[]): ApiResponse {
   return json(405, body, { Allow: methods });
 }
 
-/** CouchDB's sentence for a name that no database can have. */
+/** CouchDB's reason for an invalid database name. */
 export function databaseNameFault(name: string): string {
   return (
     `Name: '${name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters ` +

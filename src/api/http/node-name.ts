@@ -1,4 +1,4 @@
-/** The node that a path below `/_node` names. */
+/** The node named in a path below `/_node`. */
 import { ProtocolError } from "../../protocol/index.ts";
 
 /** Only this node is known here. */

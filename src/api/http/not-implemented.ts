@@ -1,6 +1,6 @@
 /**
- * Resources that CouchDB has and Tandem does not: 501 and a sentence, so that no client mistakes them for a missing
- * document.
+ * Resources of CouchDB that Tandem lacks: 501 with an explanation, so that no client mistakes them
+ * for a missing document.
  */
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
@@ -40,7 +40,7 @@ const SERVER_SENTENCES: Readonly<Record<string, string>> = {
   _search_analyze: "Search is not part of Tandem.",
 };
 
-/** The error for a path that has no route: as CouchDB, which takes the first segment for a database. */
+/** The error for a path without a route. As in CouchDB, the first segment counts as a database. */
 export function unknownPath(method: string, segments: readonly string[]): ProtocolError {
   const [first = ""] = segments;
   if (method === "PUT" && segments.length === 1) {

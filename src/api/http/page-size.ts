@@ -1,13 +1,13 @@
 /**
- * Chooses how many documents are read in one transaction and held until they are sent. A document may have eight
- * megabytes and mostly has one kilobyte. So the first page is small, and the next ones follow from the sizes of the
- * documents so far.
+ * Chooses the number of documents that are read in one transaction and held until they are sent. A
+ * document may have eight megabytes but usually has one kilobyte. The first page is therefore
+ * small, and the size of the next ones follows from the documents read so far.
  */
 const FIRST_COUNT = 10;
 const COUNT_MAX = 100;
-/** What a page should hold, in characters. */
+/** Target size of a page, in characters. */
 const LENGTH_AIM = 1_000_000;
-/** A few small documents say little about the next ones. */
+/** A few small documents are a poor prediction of the next ones. */
 const GROWTH_MAX = 4;
 
 export class PageSize {
@@ -17,7 +17,7 @@ export class PageSize {
     return this.#count;
   }
 
-  /** Takes note of a page that was read. */
+  /** Adapts to a page that was read. */
   learn(documentCount: number, length: number): void {
     if (documentCount === 0) return;
     const fitting = Math.floor((LENGTH_AIM * documentCount) / Math.max(1, length));

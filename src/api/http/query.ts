@@ -1,4 +1,4 @@
-/** Query parameters, and CouchDB's sentences for bad ones. */
+/** Query parameters, with CouchDB's messages for invalid ones. */
 import { outlineJson, parseJson } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
@@ -7,19 +7,22 @@ export function queryError(reason: string): ProtocolError {
   return new ProtocolError(400, "query_parse_error", reason);
 }
 
-/** `true` or `false`; `fallback` when absent. */
+/** `true` or `false`; `fallback` if absent. */
 export function booleanParameter(call: Call, name: string, fallback = false): boolean {
   const text = call.request.query.get(name);
   return text === undefined ? fallback : booleanOf(text);
 }
 
-/** A flag of a read: true for `true` and `True`. Any other value is ignored as in CouchDB: `revs=1` of PHP is like none. */
+/**
+ * A flag of a read: true for `true` and `True`. As in CouchDB, any other value, such as `revs=1` of
+ * PHP clients, is ignored.
+ */
 export function flagParameter(call: Call, name: string, fallback = false): boolean {
   const text = call.request.query.get(name);
   return text === undefined ? fallback : text.toLowerCase() === "true";
 }
 
-/** `true` or `false`, also as a text, in small letters or capitals: some languages write `True`. */
+/** `true` or `false`, also as text in any case, since some languages write `True`. */
 export function booleanOf(value: unknown): boolean {
   const word = typeof value === "string" ? value.toLowerCase() : value;
   if (word === true || word === "true") return true;
@@ -27,7 +30,7 @@ export function booleanOf(value: unknown): boolean {
   throw queryError(`Invalid boolean parameter: ${JSON.stringify(value)}`);
 }
 
-/** A non-negative integer; undefined when absent. */
+/** A non-negative integer; undefined if absent. */
 export function integerParameter(call: Call, name: string): number | undefined {
   const text = call.request.query.get(name);
   if (text === undefined) return undefined;
@@ -37,7 +40,7 @@ export function integerParameter(call: Call, name: string): number | undefined {
   return Math.min(value, Number.MAX_SAFE_INTEGER);
 }
 
-/** A value of `parseJson`; undefined when absent. */
+/** A value of `parseJson`; undefined if absent. */
 export function jsonParameter(call: Call, name: string): unknown {
   const text = call.request.query.get(name);
   if (text === undefined) return undefined;
@@ -46,7 +49,10 @@ export function jsonParameter(call: Call, name: string): unknown {
   throw new ProtocolError(400, "bad_request", `${name} must be valid JSON`);
 }
 
-/** The value of a parameter that is JSON, or `undefined` if it is not. As in bodies, half of a character is not. */
+/**
+ * The value of a parameter in JSON, or `undefined` if it is invalid. As in bodies, unpaired
+ * surrogates are invalid.
+ */
 export function queryValue(text: string): unknown {
   try {
     outlineJson(text, { isPortable: true });
@@ -56,7 +62,7 @@ export function queryValue(text: string): unknown {
   }
 }
 
-/** A list of texts that is written as JSON; undefined when absent. */
+/** A list of strings in JSON; undefined if absent. */
 export function textListParameter(call: Call, name: string): readonly string[] | undefined {
   const value = jsonParameter(call, name);
   if (value === undefined) return undefined;

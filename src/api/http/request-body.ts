@@ -1,4 +1,4 @@
-/** Request bodies: text that is checked, but never parsed and printed again. */
+/** Request bodies: text that is validated, but never parsed and printed again. */
 import {
   JsonLimitError,
   type JsonText,
@@ -21,39 +21,42 @@ import {
 import { OverloadedError } from "./admission.ts";
 import type { Call } from "./call.ts";
 
-/** Of a body that is held whole, and some of it parsed, which may take many times its size. Streams have no limit. */
+/**
+ * Longest buffered body. Parsing parts of it may take many times its size. Streams have no limit.
+ */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
- * Of a body that says what is asked for: a selector, keys, revisions. It is taken apart as a whole. Documents are not bound by them.
- * `docs/api/README.md` has these numbers.
+ * Limits for bodies that select something: selectors, keys, revisions. They are parsed as a whole.
+ * Documents are not subject to them. `docs/api/README.md` lists these numbers.
  */
 const QUESTION_BYTES_MAX = 8 * 1024 * 1024;
 const QUESTION_VALUES_MAX = 100_000;
 const LONG_BYTES = 65_536;
-/** Brackets around one value. Much of what reads JSON, here and elsewhere, goes one call deeper for each of them. */
+/** Maximum nesting. Much code that reads JSON, here and elsewhere, recurses for each level. */
 const QUESTION_NESTING_MAX = 1_000;
 const DOCUMENT_NESTING_MAX = 10_000;
 /**
- * A value and the comma behind it have two bytes: the body of a document that has more is too large for the store, and need not be looked
- * through to its end. What a document says of its attachments has some, too.
+ * Maximum number of JSON values. A value and its comma take two bytes: a document with more exceeds
+ * the store's limit and need not be scanned to its end. Descriptions of attachments add some.
  */
 const DOCUMENT_VALUES_MAX = DOCUMENT_BYTES_MAX / 2 + 1_000_000;
 
 /**
- * Values of a body that are kept as rows of 20 bytes: documents of a list and their members. 64 MiB of `{},{},…` would have 22 million,
- * and take gigabytes before the number of documents is known.
+ * Maximum number of values kept as rows of 20 bytes: documents in a list, and their members. 64 MiB
+ * of `{},{},…` would have 22 million, and take gigabytes before the number of documents is known.
  */
 const ROWS_MAX = 2_000_000;
 
-/** What a body holds: documents in a list, one document, or what is asked for. */
+/** Content of a body: documents in a list, one document, or a query. */
 export type BodyContent = "documents" | "document" | "question";
 
-/** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
+/** "any" for documents from elsewhere: whatever one server has stored, another must accept. */
 export type MemberNames = "unique" | "any";
 
 /**
- * The body of a question, as JSON. Throws a ProtocolError when it is not JSON, or when an object has two members of one name.
+ * The body of a query as JSON. Throws a ProtocolError if it is not JSON, or if an object has
+ * duplicate member names.
  */
 export async function readJsonBody(
   call: Call,
@@ -62,7 +65,7 @@ export async function readJsonBody(
   return checkQuestion(call, await readBody(call, "question", byteCountMax), "unique");
 }
 
-/** A document in the body. Throws a ProtocolError when it is none, or as `readJsonBody`. */
+/** The document in the body. Throws a ProtocolError if it is invalid, or like `readJsonBody`. */
 export async function readDocumentBody(
   call: Call,
   memberNames: MemberNames,
@@ -70,7 +73,7 @@ export async function readDocumentBody(
   return readLongDocument(call, await readBody(call, "document"), memberNames);
 }
 
-/** The same, of bytes that may be many, with turns for other requests. */
+/** Like `readDocumentBody`, for possibly many bytes, yielding in between. */
 export async function readLongDocument(
   call: Call,
   bytes: Uint8Array,
@@ -81,7 +84,7 @@ export async function readLongDocument(
   );
 }
 
-/** Throws a ProtocolError when an object of a body has two members of one name. */
+/** Throws a ProtocolError if an object in a body has duplicate member names. */
 export function refuseRepeatedNames({ repeatedName }: JsonValue): void {
   if (repeatedName !== undefined) throw repeatedMember(repeatedName);
 }
@@ -90,7 +93,7 @@ function repeatedMember(name: string): ProtocolError {
   return badRequest(`The member "${name}" stands twice in one object`);
 }
 
-/** The body's bytes, which may come compressed. */
+/** The body's bytes, decompressed if necessary. */
 export async function readBody(
   call: Call,
   content: BodyContent,
@@ -113,7 +116,7 @@ export async function readBody(
     throw new ProtocolError(415, "bad_content_type", reason);
   }
   try {
-    // What is unpacked is bounded, so that a small body cannot fill the memory.
+    // Decompression is bounded, so that a small body cannot exhaust the memory.
     return await readBytes(call, gunzip(body), byteCountMax);
   } catch (error) {
     if (error instanceof ProtocolError || error instanceof OverloadedError) throw error;
@@ -124,7 +127,10 @@ export async function readBody(
   }
 }
 
-/** The members of a body that has to be a JSON object, by name. No object in it may have two of one name. */
+/**
+ * The members of a body that must be a JSON object, by name. Objects in it must not have duplicate
+ * member names.
+ */
 export async function readJsonMembers(
   call: Call,
   byteCountMax = QUESTION_BYTES_MAX,
@@ -133,7 +139,7 @@ export async function readJsonMembers(
   return new Map(body.members().map(({ name, value }) => [name, value]));
 }
 
-/** The same, parsed. Long values take several turns. */
+/** Like `readJsonMembers`, parsed. Long values take several turns. */
 export async function readMembers(
   call: Call,
   byteCountMax = QUESTION_BYTES_MAX,
@@ -141,7 +147,7 @@ export async function readMembers(
   return parsedMembers(call, await readJsonMembers(call, byteCountMax));
 }
 
-/** The same, with every number in its form. */
+/** Like `readMembers`, with every number in its original form. */
 export async function readExactMembers(call: Call): Promise<ReadonlyMap<string, unknown>> {
   return parsedMembers(call, await readJsonMembers(call), parseJson);
 }
@@ -156,7 +162,10 @@ export async function parsedMembers(
   return members;
 }
 
-/** The one member that the body of a command may have; undefined without it, and without a body. Throws a ProtocolError 400. */
+/**
+ * The only member that the body of a command may have; undefined without it, or without a body.
+ * Throws a ProtocolError 400.
+ */
 export async function readOnlyMember(call: Call, name: string): Promise<unknown> {
   const bytes = await readBody(call, "question");
   if (bytes.length === 0) return undefined;
@@ -169,7 +178,10 @@ export async function readOnlyMember(call: Call, name: string): Promise<unknown>
   return (body as Readonly<Record<string, unknown>>)[name];
 }
 
-/** A body that is a JSON object, to be cut to pieces that `depthMax` brackets enclose. Names that it has twice are the caller's to refuse. */
+/**
+ * A body that is a JSON object, scanned to nesting level `depthMax`. The caller refuses duplicate
+ * names.
+ */
 export async function readJsonObject(
   call: Call,
   depthMax: number,
@@ -180,7 +192,7 @@ export async function readJsonObject(
   return outlineObject(call, await readBody(call, content, questionBytesMax), depthMax, content);
 }
 
-/** The members of an object by name. Throws a ProtocolError when it has two of one name. */
+/** The members of an object by name. Throws a ProtocolError for duplicate names. */
 export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue> {
   const members = new Map<string, JsonValue>();
   for (const { name, value } of object.eachValue()) {
@@ -190,7 +202,10 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
   return members;
 }
 
-/** A question that is a JSON object of many members, to be taken one by one. No object in it has two of one name. */
+/**
+ * A query that is a JSON object of many members, to be processed one by one. Objects in it have no
+ * duplicate names.
+ */
 export async function readJsonRows(
   call: Call,
   byteCountMax = QUESTION_BYTES_MAX,
@@ -200,7 +215,7 @@ export async function readJsonRows(
   return body;
 }
 
-/** The same, of bytes that were read. */
+/** Like `readJsonRows`, for bytes already read. */
 export async function outlineObject(
   call: Call,
   bytes: Uint8Array,
@@ -219,7 +234,10 @@ export function requireJsonType(call: Call): void {
   throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
 }
 
-/** The text of a short part as it came, with the space around it. Throws as `readJsonBody`. */
+/**
+ * The text of a short part, unchanged, including surrounding white space. Throws like
+ * `readJsonBody`.
+ */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
   const look = {
     depthMax: 0,
@@ -230,14 +248,14 @@ export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): 
   return utf8Decode(bytes);
 }
 
-/** As `checkJson`, of the body of a question, with turns for other requests. */
+/** Like `checkJson`, for the body of a query, yielding in between. */
 export async function checkQuestion(
   call: Call,
   bytes: Uint8Array,
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
-  // Whoever parses a long one does it at once.
+  // The caller parses a long one without yielding.
   if (bytes.length > LONG_BYTES && call.turns.areDue) await call.turns.give();
   return utf8Decode(bytes);
 }
@@ -252,9 +270,9 @@ async function checkedOutline(
   return value;
 }
 
-/** What a body is looked through for. */
+/** Options for scanning a body. */
 interface Look {
-  /** It is to be cut to pieces that so many brackets enclose. */
+  /** Nesting level to which it will be split. */
   readonly depthMax: number;
   readonly content: BodyContent;
   readonly findsRepeats: boolean;
@@ -276,7 +294,9 @@ function asJson(outline: () => JsonValue): JsonValue {
   }
 }
 
-/** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
+/**
+ * Unpaired surrogates are refused: CouchDB refuses such text, so it could not be replicated there.
+ */
 function scanOptions({ depthMax, content, findsRepeats }: Look) {
   const options = { depthMax, findsRepeats, isPortable: true };
   if (content === "question") {
@@ -287,7 +307,7 @@ function scanOptions({ depthMax, content, findsRepeats }: Look) {
 }
 
 function jsonFault(error: unknown): unknown {
-  // Memory that cannot be had is not the sender's mistake.
+  // Failure to allocate memory is not the sender's mistake.
   if (error instanceof RangeError) return error;
   if (error instanceof JsonLimitError) {
     return error.limit === "nesting"
@@ -297,12 +317,12 @@ function jsonFault(error: unknown): unknown {
   return new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
 }
 
-/** Who has sent so much is believed that the rest will come. */
+/** After this many bytes, the announced length is trusted and allocated. */
 const BELIEVED_BYTES = 1_048_576;
 
 /**
- * Reads all bytes of a stream, which announced as many. Throws a ProtocolError 413 when there are more than `byteCountMax`, and an
- * OverloadedError when all requests together hold too many.
+ * Reads a stream completely. Throws a ProtocolError 413 if it is longer than `byteCountMax`, and an
+ * OverloadedError if all requests together hold too much.
  */
 export async function readBytes(
   { bodies: { allowance }, request: { signal } }: Pick<Call, "bodies" | "request">,
@@ -321,7 +341,7 @@ export async function readBytes(
       isBelieved = true;
       bytes.expect(byteCountAnnounced);
     }
-    // Copied as it comes: to join tens of megabytes at the end would hold all others up.
+    // Copied incrementally: joining tens of megabytes at the end would block all others.
     bytes.bytes(chunk);
   }
   return bytes.finish();

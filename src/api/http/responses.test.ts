@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { begun } from "./responses.ts";
 
-/** Two pieces, and whether what they come from is free again. */
+/** Two pieces, and whether their source has been freed. */
 function openPieces() {
   const state = { isFree: false };
   const pieces = (async function* () {

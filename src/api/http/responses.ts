@@ -1,31 +1,31 @@
-/** Answers: JSON as values, as text, and as a stream of pieces. */
+/** Responses: JSON as values, as text, and as a stream of pieces. */
 import { concatBytes, type JsonText, type LongText, type Utf8Writer } from "../../base/index.ts";
 import type { ApiResponse } from "./exchange.ts";
 
 export type Headers = Readonly<Record<string, string>>;
 
-/** Small enough to hold many at once, large enough that a socket is not fed row by row. */
+/** Small enough to hold many at a time, large enough that a socket is not written row by row. */
 export const PIECE_LENGTH = 32_768;
 
 const JSON_TYPE = "application/json";
 
-/** A value as JSON, with the newline that CouchDB puts behind it. */
+/** A value as JSON, with CouchDB's trailing newline. */
 export function json(status: number, value: unknown, headers: Headers = {}): ApiResponse {
   return jsonText(status, JSON.stringify(value), headers);
 }
 
-/** A JSON text as it is. */
+/** JSON text, unchanged. */
 export function jsonText(status: number, text: string, headers: Headers = {}): ApiResponse {
   return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: `${text}\n` };
 }
 
-/** The same, of a long one. */
+/** Like `jsonText`, for long text. */
 export function jsonBytes(status: number, text: Utf8Writer, headers: Headers = {}): ApiResponse {
   text.text("\n");
   return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: text.finish() };
 }
 
-/** A JSON text as it is, or in pieces, which are sent one by one when they are long. */
+/** JSON text, unchanged; in pieces, which are sent one by one, if it is long. */
 export function jsonAsIs(
   status: number,
   json: JsonText | LongText,
@@ -49,8 +49,8 @@ export function jsonAsIs(
 const NEW_LINE = Uint8Array.of(0x0a);
 
 /**
- * A JSON answer that is made while it is sent. Its first piece is awaited here, so that what fails until then is an error
- * response and not a broken stream.
+ * JSON produced while it is sent. The first piece is awaited, so that errors until then become an
+ * error response rather than a broken stream.
  */
 export async function streamedJson(
   status: number,
@@ -64,7 +64,7 @@ export async function streamedJson(
   };
 }
 
-/** The same pieces, the first of which is already there. */
+/** The same pieces, with the first one already produced. */
 export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<T>> {
   const iterator = pieces[Symbol.asyncIterator]();
   let first: IteratorResult<T> | undefined = await iterator.next();
@@ -75,7 +75,7 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
       first = undefined;
       return Promise.resolve(piece);
     },
-    // Also when no piece was ever read: the stream's resources are freed.
+    // Called even if no piece was read, so that the stream's resources are freed.
     return: async () => {
       first = undefined;
       await iterator.return?.();
@@ -85,11 +85,12 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
   return { [Symbol.asyncIterator]: () => rest };
 }
 
-/** Of an answer: text, or UTF-8. */
+/** A piece of a response: text or UTF-8. */
 export type Piece = string | Uint8Array;
 
 /**
- * `before`, a document on one line, and `behind`: for answers that are read by lines. A line break is between values, never within one.
+ * `before`, a document on one line, and `behind`, for responses that are read by lines. Line breaks
+ * occur between values, never within one.
  */
 export function* oneLineWithin(
   before: string,
@@ -118,7 +119,7 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 
-/** Joins small texts to pieces worth sending. Those of long texts go as they are. */
+/** Joins small texts into pieces worth sending. Pieces of long texts are passed on unchanged. */
 export async function* inPieces(
   texts: AsyncIterable<Piece> | Iterable<Piece>,
 ): AsyncGenerator<Piece, void, undefined> {
@@ -130,11 +131,11 @@ export async function* inPieces(
   yield* joined.finish();
 }
 
-/** Texts that wait until they are worth sending. */
+/** Texts held until they are worth sending. */
 export class JoinedTexts {
   #text = "";
 
-  /** What is to be sent now. */
+  /** Adds a piece, and returns what to send now. */
   add(piece: Piece): readonly Piece[] {
     if (typeof piece !== "string") return [...this.finish(), piece];
     this.#text += piece;
@@ -154,7 +155,7 @@ export function notModified(headers: Headers): ApiResponse {
   return { status: 304, headers, body: undefined };
 }
 
-/** Whether `If-None-Match` names the entity tag of an answer that has one. */
+/** Whether `If-None-Match` contains the entity tag of the response. */
 export function matchesEntityTag(header: string | undefined, tag: string | undefined): boolean {
   if (header === undefined || tag === undefined) return false;
   const strong = (text: string): string => text.trim().replace(/^W\//, "");

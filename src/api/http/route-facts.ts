@@ -1,22 +1,23 @@
 /** Facts that each route declares next to its handler: who may call it, and how it is admitted. */
 
 /**
- * Callers of a route. Server admins may call all of them. The names from `database` on stand for CouchDB's rules for one
- * kind of resource (`chttpd_auth_request`), which depend on the method and on the database.
+ * Callers of a route. Server administrators may call all. The names from `database` on denote
+ * CouchDB's rules for one kind of resource (`chttpd_auth_request`), which depend on the method and
+ * on the database.
  */
 export type Access =
   | "anybody"
   /** A user with a name who is not a read-only operator. */
   | "replicating-user"
   | "metrics-reader"
-  /** Reads for operators; any other method for server admins. */
+  /** Reads for operators; other methods for server administrators. */
   | "operations-reader"
   | "server-admin"
   | "database-member"
   | "database-admin"
-  /** Pages for anybody. */
+  /** Pages for everyone. */
   | "page"
-  /** Names of databases: for anybody, unless `[chttpd] admin_only_all_dbs`. */
+  /** Names of databases: for everyone, unless `[chttpd] admin_only_all_dbs` is set. */
   | "database-list"
   /** Configuration of the node. */
   | "configuration"
@@ -27,19 +28,19 @@ export type Access =
   | "all-documents"
   | "changes"
   | "local-documents"
-  /** One document of any kind, or an attachment. */
+  /** A document of any kind, or an attachment. */
   | "document";
 
 /**
- * Whether a request takes one of the node's places (`[tandem] max_requests`). Free are live feeds, and whatever operators
- * need on an overloaded node.
+ * Whether a request takes one of the node's places (`[tandem] max_requests`). Live feeds do not,
+ * nor do requests that operators need on an overloaded node.
  */
 export type AdmissionRule = "counted" | "free" | "free-if-live";
 
 export interface RouteFacts {
   readonly access: Access;
   readonly admission: AdmissionRule;
-  /** Whether `_tandem/_batch` accepts it: short questions of replicators. */
+  /** Whether `_tandem/_batch` accepts it: short requests of replicators. */
   readonly isBatched: boolean;
   /** Whether a POST may have the content type of an HTML form. */
   readonly acceptsForms?: boolean;

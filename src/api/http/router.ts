@@ -1,7 +1,7 @@
 /**
- * Finds the handler of a path by CouchDB's rules (`chttpd`): the raw path is cut at its slashes, empty segments are
- * dropped, and each segment is decoded separately, leniently. So `/db//doc/` is `/db/doc`, and `/a%2Fb` is the database
- * `a/b`.
+ * Finds the handler of a path by CouchDB's rules (`chttpd`): the raw path is split at slashes,
+ * empty segments are dropped, and each segment is decoded separately and leniently. Thus
+ * `/db//doc/` is `/db/doc`, and `/a%2Fb` is the database `a/b`.
  */
 import { concatBytes, largest, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
@@ -9,8 +9,8 @@ import type { Handler } from "./call.ts";
 import type { RouteFacts } from "./route-facts.ts";
 
 /**
- * One resource and what may be done with it. In `path`, `{name}` stands for one segment and `{name...}` at the end for one or
- * more, joined by slashes. `{database}` matches only what can be a database.
+ * A resource with its methods. In `path`, `{name}` matches one segment, and a final `{name...}` one
+ * or more, joined by slashes. `{database}` matches only possible database names.
  */
 export interface Route {
   readonly methods: readonly string[];
@@ -19,7 +19,7 @@ export interface Route {
   readonly handle: Handler;
 }
 
-/** A route. GET answers HEAD, too. */
+/** Defines a route. GET also answers HEAD. */
 export function defineRoute(
   methods: string | readonly string[],
   path: string,
@@ -40,7 +40,7 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
-      /** Those of a route with the same path. */
+      /** Facts of a route with the same path. */
       readonly facts: RouteFacts;
     }
   | { readonly kind: "unknown" };
@@ -56,10 +56,13 @@ const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
 
 export class Router {
   readonly #routes: readonly Route[];
-  /** At each number the patterns that paths of so many segments can match, and at the last one those of all that are longer. */
+  /**
+   * At index n, the patterns that match paths of n segments; at the last index, those of all longer
+   * paths.
+   */
   readonly #patternsByLength: readonly (readonly Pattern[])[];
 
-  /** Of two routes with the same path and method, the later one counts. */
+  /** If two routes have the same path and method, the later one wins. */
   constructor(routes: readonly Route[]) {
     this.#routes = routes;
     const patterns = new Map<string, Pattern>();
@@ -104,8 +107,8 @@ export class Router {
 }
 
 /**
- * The decoded segments of a raw path. Throws a ProtocolError when they are not UTF-8. As in CouchDB `+` is a space unless
- * one says otherwise.
+ * The decoded segments of a raw path. Throws a ProtocolError if they are not UTF-8. As in CouchDB,
+ * `+` means a space unless configured otherwise.
  */
 export function splitPath(path: string, { plusIsSpace = true } = {}): string[] {
   return path
@@ -114,12 +117,12 @@ export function splitPath(path: string, { plusIsSpace = true } = {}): string[] {
     .map((segment) => decodeSegment(plusIsSpace ? segment.replaceAll("+", " ") : segment));
 }
 
-/** Whether a first segment names a database, and not a resource of the server. */
+/** Whether a first segment names a database rather than a resource of the server. */
 export function isDatabaseSegment(segment: string): boolean {
   return !segment.startsWith("_") || SYSTEM_DATABASES.includes(segment);
 }
 
-/** An escape that is none stays as it is, as CouchDB has it. */
+/** Invalid percent-escapes are left unchanged, as in CouchDB. */
 function decodeSegment(segment: string): string {
   if (!segment.includes("%")) return segment;
   const parts: Uint8Array[] = [];
@@ -148,7 +151,7 @@ function parsePath(path: string): Segment[] {
 
 const KIND_ORDER = ["text", "one", "rest"];
 
-/** Fixed texts before placeholders, one segment before several. */
+/** Fixed text before placeholders, one segment before several. */
 function bySpecificity(left: Pattern, right: Pattern): number {
   const length = Math.max(left.segments.length, right.segments.length);
   for (let index = 0; index < length; index++) {
@@ -165,7 +168,7 @@ function fitsLength(pattern: readonly Segment[], length: number): boolean {
   return isOpen ? length >= pattern.length : length === pattern.length;
 }
 
-/** Whether a path of a fitting length matches. */
+/** Whether a path of matching length matches. */
 function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
   return pattern.every(({ kind, text }, index) => {
     const segment = segments[index] as string;

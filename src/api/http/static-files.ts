@@ -1,15 +1,18 @@
-/** The port for the files of a browser program. */
+/** The port for the files of a browser application. */
 export interface StaticFile {
-  /** For `Content-Type`. */
+  /** Value of `Content-Type`. */
   readonly type: string;
   readonly byteCount: number;
-  /** For `Last-Modified`. */
+  /** Value of `Last-Modified`. */
   readonly modifiedAt: string;
-  /** To be called once, if at all. */
+  /** May be called once. */
   read(): AsyncIterable<Uint8Array>;
 }
 
 export interface StaticFiles {
-  /** Undefined for what is not there, or not below the folder. Of a folder, its `index.html`. */
+  /**
+   * Returns `undefined` for missing files and for paths outside the folder. A folder is served as
+   * its `index.html`.
+   */
   open(segments: readonly string[]): Promise<StaticFile | undefined>;
 }

@@ -1,4 +1,4 @@
-/** The query of `_all_docs`, from the URL and from the body of a POST; the URL wins. */
+/** The query of `_all_docs`, from the URL and the body of a POST. The URL takes precedence. */
 import {
   compareBytes,
   type JsonText,
@@ -12,7 +12,10 @@ import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanOf, queryError, queryValue } from "../http/query.ts";
 
-/** The ids that a resource is about: they begin with `prefix`, and are from `low` to before `high`, in byte order. */
+/**
+ * The ids of a resource: they begin with `prefix`, and lie between `low` (inclusive) and `high`
+ * (exclusive) in byte order.
+ */
 export interface IdRange {
   readonly prefix: string;
   readonly low?: string;
@@ -20,9 +23,9 @@ export interface IdRange {
 }
 
 export interface AllDocumentsQuery {
-  /** Those that are no ids find nothing. */
+  /** Values that are not ids match nothing. */
   readonly keys: readonly unknown[] | undefined;
-  /** The larger end when descending; undefined is open. */
+  /** The larger end if descending; undefined for an open range. */
   readonly startId: string | undefined;
   readonly endId: string | undefined;
   readonly inclusiveEnd: boolean;
@@ -38,7 +41,7 @@ export interface AllDocumentsQuery {
 
 type Source = (name: string) => unknown;
 
-/** One of several queries: what it says itself counts before what the URL says for all. */
+/** One of several queries. Its own members take precedence over the URL's. */
 export async function oneOfSeveral(
   call: Call,
   body: JsonText,
@@ -66,7 +69,7 @@ function parseQuery(
   members: Members,
   scope: IdRange,
 ): AllDocumentsQuery {
-  /** Parameters that are JSON in the URL, too. */
+  /** Parameters that are JSON in the URL as well. */
   const value: Source = (name) => {
     const text = query.get(name);
     if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;
@@ -93,7 +96,7 @@ function parseQuery(
   }
   const descending = flag("descending");
   const inclusiveEnd = flag("inclusive_end", true);
-  // Null is a key, too.
+  // Null is a key as well.
   const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
   const startKey = given(key, value("startkey"), value("start_key"));
   const endKey = given(key, value("endkey"), value("end_key"));
@@ -123,7 +126,7 @@ function parseQuery(
   };
 }
 
-/** CouchDB takes one key in a list for `key`. */
+/** CouchDB accepts a list with one key in place of `key`. */
 function isOnly(key: unknown, keys: readonly unknown[]): boolean {
   return keys.length === 1 && printJson(key) === printJson(keys[0]);
 }
@@ -135,7 +138,10 @@ interface AskedRange {
   readonly inclusiveEnd: boolean;
 }
 
-/** The asked range, cut to the scope's. Ids are texts; any other JSON value is before or behind all of them. */
+/**
+ * The requested range, restricted to the scope. Ids are strings; any other JSON value sorts before
+ * or after all of them.
+ */
 function range(
   { start, end, descending, inclusiveEnd }: AskedRange,
   scope: IdRange,
@@ -150,7 +156,7 @@ function range(
     isBehindIds(low) ||
     isBeforeIds(high) ||
     (lowId !== undefined && highId !== undefined && order(lowId, highId) > 0);
-  // The ends of a scope are no ids themselves, so it does not matter whether they are in.
+  // The ends of a scope are not ids, so it does not matter whether they are included.
   return {
     startId: descending ? highId : lowId,
     endId: descending ? lowId : highId,

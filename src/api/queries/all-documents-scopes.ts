@@ -7,7 +7,7 @@ import { isStorableId } from "../documents/document-request.ts";
 import { type DocumentView, viewOf } from "../documents/document-view.ts";
 import type { AllDocumentsQuery, IdRange } from "./all-documents-query.ts";
 
-/** Which documents a resource is about. */
+/** The documents of a resource. */
 export interface Scope {
   readonly range: IdRange;
   readonly page: (
@@ -16,7 +16,7 @@ export interface Scope {
     query: AllDocumentsQuery,
     place: Place,
   ) => Promise<Row[]>;
-  /** A row for each id, at its place. */
+  /** Returns a row for each id, in order. */
   readonly byIds: (
     tx: ReadTransaction,
     database: Database,
@@ -26,7 +26,7 @@ export interface Scope {
   readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
 }
 
-/** Where a page begins, and how long it may be. */
+/** Start of a page, and its maximum length. */
 export interface Place {
   readonly startId: string | undefined;
   readonly limit: number;
@@ -49,7 +49,7 @@ export type Row =
     }
   | { readonly kind: "missing"; readonly id: string };
 
-/** A key that is no id. */
+/** A key that is not an id. */
 export interface NoRow {
   readonly kind: "missing";
   readonly id: unknown;

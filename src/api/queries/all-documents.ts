@@ -21,11 +21,11 @@ import { defineRoute, type Route } from "../http/router.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
 import { ALL, DESIGN, LOCAL, type NoRow, type Row, type Scope } from "./all-documents-scopes.ts";
 
-/** Rows of one read, when they come without their documents. */
+/** Rows per read without documents. */
 const PAGE_COUNT_MAX = 1_000;
-/** Of one request. Each is taken apart before the first one is answered. CouchDB: has no bound. */
+/** Maximum per request. All are parsed before the first one is answered. CouchDB has no limit. */
 const QUERIES_MAX = 1_000;
-/** Keys looked up in one read. */
+/** Keys looked up per read. */
 const PAGE_KEYS_MAX = 100;
 
 export function allDocumentsRoutes(parts: DatabaseParts): Route[] {
@@ -106,7 +106,8 @@ async function* texts(
     total: await scope.total(tx, database),
     sequence: query.updateSequence ? await database.updateSequence(tx) : undefined,
   }));
-  // CouchDB: counts the rows before a start key; that would be a scan, so here the offset is then unknown.
+  // CouchDB counts the rows before a start key. That would require a scan, so here the offset is
+  // unknown.
   const isKnown = query.startId === scope.range.low && query.keys === undefined;
   const offset = isKnown && head.total !== null ? Math.min(query.skip, head.total) : null;
   yield `{"total_rows":${head.total},"offset":${offset}`;
@@ -162,7 +163,7 @@ async function* rangePages(
     const isSkipping = skip > 0;
     const asked = isSkipping ? { ...query, includeDocuments: false } : query;
     const countMax = asked.includeDocuments ? size.count : PAGE_COUNT_MAX;
-    // The first row of a later page is the last one of the page before.
+    // The first row of a later page is the last one of the previous page.
     const repeated = last === undefined ? 0 : 1;
     const wanted = Math.min(countMax, isSkipping ? skip : limit) + repeated;
     const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
@@ -211,7 +212,7 @@ async function* keyPages(
   }
 }
 
-/** Of the documents that the rows hold. */
+/** Total length of the documents in the rows. */
 function lengthOf(rows: readonly (Row | NoRow)[]): number {
   let length = 0;
   for (const row of rows) {
@@ -238,7 +239,7 @@ function* rowPieces(
   else yield* oneLineWithin(`${head},"doc":`, document, "}");
 }
 
-/** There at once unless attachments have to be read. */
+/** Available synchronously unless attachments have to be read. */
 function documentJson(
   parts: DatabaseParts,
   call: Call,

@@ -1,9 +1,11 @@
-/** The answer of `_explain`: the plan of a query, and why the other indexes are not used. Pure. */
+/**
+ * The response of `_explain`: the plan of a query, and why the other indexes are not used. Pure.
+ */
 import { type Bound, covers, type Range } from "../../indexes/index.ts";
 import { bookmarkText, type FindQuery } from "./find-query.ts";
 import { isCovered, type ListedIndex, type Plan } from "./plan.ts";
 
-/** What CouchDB shows in the place of what is above every value. */
+/** CouchDB's placeholder for the upper end of an open range. */
 const HIGHEST = "<MAX>";
 
 export function explanation(database: string, query: FindQuery, plan: Plan): object {
@@ -32,7 +34,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
     limit,
     skip,
     fields,
-    // CouchDB: the last by name is first.
+    // As in CouchDB, the last by name comes first.
     index_candidates: plan.rejected.toReversed().map(({ index, isUsable, reason, ranking }) => ({
       index: indexView(index),
       analysis: {
@@ -53,7 +55,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
   };
 }
 
-/** An index as `_index` and `_explain` show it. */
+/** An index in the form of `_index` and `_explain`. */
 export function indexView({ source }: ListedIndex): object {
   if (source === undefined) {
     const def = { fields: [{ _id: "asc" }] };
@@ -72,14 +74,14 @@ export function indexView({ source }: ListedIndex): object {
   };
 }
 
-/** How the chosen index is read. */
+/** Parameters for reading the chosen index. */
 function readingOf(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): object {
   const { descending, ignored, conflicts } = query;
   const covering = isCovered(plan.index, query);
   const { start, end } = boundsOf(query, plan);
   const [start_key, end_key] = descending ? [end, start] : [start, end];
   const mrargs = {
-    // CouchDB reads those of a larger quorum apart from the index.
+    // CouchDB reads documents for a larger quorum separately from the index.
     include_docs: !covering && ignored.r === 1,
     view_type: "map",
     reduce: false,

@@ -1,4 +1,7 @@
-/** The body of `_find` and `_explain` (`mango_opts`, `mango_sort`, `mango_fields`), and CouchDB's sentences for bad ones. */
+/**
+ * The body of `_find` and `_explain` (`mango_opts`, `mango_sort`, `mango_fields`), with CouchDB's
+ * messages for invalid ones.
+ */
 import { hexDecode, hexEncode, isJsonObject, objectOf, printJson } from "../../base/index.ts";
 import { DocumentSelector } from "../../documents/index.ts";
 import {
@@ -21,28 +24,28 @@ const LIMIT_DEFAULT = 25;
 
 export interface FindQuery {
   readonly documentSelector: DocumentSelector;
-  /** In the form that `_explain` shows. */
+  /** In the form of `_explain`. */
   readonly selector: unknown;
   readonly selectorFields: SelectorFields;
   readonly idBounds: IdBounds;
-  /** A condition that nothing can fulfil. */
+  /** A condition that cannot be fulfilled. */
   readonly isEmpty: boolean;
   readonly limit: number;
   readonly skip: number;
-  /** Backwards in the order of the index. */
+  /** In reverse order of the index. */
   readonly descending: boolean;
-  /** The names that were given, for `_explain`; empty for the whole document. */
+  /** The given names, for `_explain`; empty for the whole document. */
   readonly fields: readonly string[];
   readonly paths: readonly (readonly string[])[];
-  /** Where an earlier answer ended. */
+  /** End of an earlier response. */
   readonly bookmark: Bookmark | undefined;
   readonly conflicts: boolean;
   readonly executionStatistics: boolean;
-  /** Of the index that was asked for: the design document's name, and the view's. */
+  /** The requested index: names of its design document and of its view. */
   readonly useIndex: readonly string[];
-  /** Whether another index, or all documents, may serve instead. */
+  /** Whether another index, or all documents, may be used instead. */
   readonly allowFallback: boolean;
-  /** What has no meaning without shards, as `_explain` shows it. */
+  /** Parameters without meaning in the absence of shards, for `_explain`. */
   readonly ignored: {
     readonly r: number;
     readonly stale: "ok" | false;
@@ -50,11 +53,11 @@ export interface FindQuery {
     readonly stable: boolean;
   };
   readonly sort: Readonly<Record<string, "asc" | "desc">>;
-  /** The names of `sort`, in its order. */
+  /** The names in `sort`, in order. */
   readonly sortFields: readonly string[];
 }
 
-/** The last document that an answer looked at: by its id, or by its place in an index. */
+/** The last document that a response read: by id, or by its place in an index. */
 export type Bookmark =
   | { readonly id: string }
   | { readonly index: number; readonly place: Uint8Array };
@@ -77,7 +80,7 @@ const KNOWN_KEYS = [
   "allow_fallback",
 ];
 
-/** Throws a ProtocolError that names what is wrong. */
+/** Throws a ProtocolError that names the error. */
 export async function findQuery(call: Call): Promise<FindQuery> {
   const members = await readExactMembers(call);
   if (!members.has("selector")) {
@@ -130,14 +133,14 @@ export async function findQuery(call: Call): Promise<FindQuery> {
   };
 }
 
-/** The content of `bookmark`, which says where the next answer begins. */
+/** The value of `bookmark`, from which the next response continues. */
 export function bookmarkText(bookmark: Bookmark | undefined): string {
   if (bookmark === undefined) return "nil";
   if ("id" in bookmark) return `id:${percentEncode(bookmark.id)}`;
   return `index:${bookmark.index}:${hexEncode(bookmark.place)}`;
 }
 
-/** CouchDB: refuses "nil", which it gives itself; here it is the begin. */
+/** CouchDB refuses "nil", which it returns itself; here it means the start. */
 function readBookmark(value: unknown): Bookmark | undefined {
   if (value === undefined || value === null || value === "" || value === "nil") return undefined;
   const id =
@@ -151,7 +154,7 @@ function readBookmark(value: unknown): Bookmark | undefined {
   throw invalidBookmark(value);
 }
 
-/** Of none that this server gave, or of one that does not fit the query. */
+/** For a bookmark that this server did not issue, or that does not fit the query. */
 export function invalidBookmark(value: unknown): ProtocolError {
   return invalid("invalid_bookmark", `Invalid bookmark value: ${printJson(value)}`);
 }
@@ -165,7 +168,10 @@ export function readSelector(value: unknown): Pick<FindQuery, "selector" | "docu
   return { selector: normalizeSelector(value), documentSelector };
 }
 
-/** `{"$and": []}` and its like: no document passes here, while every change passes such a filter; both as CouchDB has it. */
+/**
+ * `{"$and": []}` and the like: no document matches here, while every change passes such a filter;
+ * both as in CouchDB.
+ */
 function isEmptyCombination(selector: unknown): boolean {
   const [name, argument] = Object.entries(selector as object)[0] ?? [];
   return ["$and", "$or"].includes(name ?? "") && Array.isArray(argument) && argument.length === 0;

@@ -1,6 +1,7 @@
 /**
- * Mango queries (`mango_httpd`): `_find` reads the documents that an index names, or all of them in the order of their ids, and tests each
- * against the selector. Where the entries of the index tell all that is asked, documents are not read.
+ * Mango queries (`mango_httpd`): `_find` reads the documents named by an index, or all of them in
+ * id order, and tests each against the selector. If the entries of the index contain everything
+ * that is requested, no documents are read.
  */
 import { type JsonText, printJson } from "../../base/index.ts";
 import { type Database, shareOf } from "../../databases/index.ts";
@@ -38,7 +39,7 @@ import { documentOf, projectDocument } from "./projection.ts";
 const NO_INDEX_WARNING = "No matching index found, create an index to optimize query time.";
 const SCAN_WARNING =
   "The number of documents examined is high in proportion to the number of results returned. Consider adding a more specific index to improve this.";
-/** CouchDB's `[mango] index_scan_warning_threshold`: documents that were read for each that is answered. */
+/** CouchDB's `[mango] index_scan_warning_threshold`: documents read per document returned. */
 const SCAN_WARNING_RATIO = 10;
 
 type Chosen = Plan & { readonly kind: "chosen" };
@@ -56,7 +57,7 @@ async function find(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return streamedJson(200, inPieces(texts(parts, call, query, plan)));
 }
 
-/** The plan, when its index is complete. */
+/** The plan, once its index is complete. */
 async function readyPlan(parts: DatabaseParts, call: Call, query: FindQuery): Promise<Chosen> {
   for (;;) {
     const plan = await planOf(parts, call, query);
@@ -100,7 +101,7 @@ async function* texts(
   if (scan.returnedCount === 0) yield '{"docs":[';
   yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
   if (query.executionStatistics && !scan.hidesDocuments) {
-    // With `r` above 1 CouchDB reads documents apart from the index, and counts them there.
+    // With `r` above 1, CouchDB reads documents separately from the index, and counts them there.
     const isQuorum = query.ignored.r > 1;
     const statistics = {
       total_keys_examined: scan.keyCount,
@@ -116,7 +117,7 @@ async function* texts(
   yield "}\r\n";
 }
 
-/** A document that may match, or what its entry tells of it; and the bookmark behind it. */
+/** A document that may match, or the values in its entry; with the bookmark after it. */
 type Found = (FoundDocument | { readonly told: JsonText }) & { readonly bookmark: Bookmark };
 
 interface FoundDocument {
@@ -134,9 +135,9 @@ class Scan {
   keyCount = 0;
   examinedCount = 0;
   returnedCount = 0;
-  /** Whether its reader does not see all documents, and must not learn how many there are. */
+  /** Whether some documents are hidden from the reader, who must not learn their number. */
   hidesDocuments = false;
-  /** Of the last document that matched, skipped ones included. */
+  /** Bookmark of the last document that matched, including skipped ones. */
   bookmark: Bookmark | undefined;
 
   constructor(parts: DatabaseParts, call: Call, query: FindQuery, plan: Chosen) {
@@ -166,7 +167,7 @@ class Scan {
         ? idBounds.isEmpty === true
         : ranges.some((range, at) => range === "empty" && index.columns[at] !== "_id");
     if (isEmpty || (limit === 0 && !executionStatistics) || isNothingInRange) {
-      // A query that reads nothing needs a database, too.
+      // A query that reads nothing still needs an existing database.
       await readDatabase(this.#parts, this.#call, async (_, database) => this.#note(database));
       return;
     }
@@ -176,7 +177,7 @@ class Scan {
       const document =
         "told" in found ? viewedText(() => found.told, found.told.length) : this.#read(found);
       if (!(await documentSelector.matches(document, limits))) continue;
-      // CouchDB stops at the first match after the page, and counts what it reads up to there.
+      // CouchDB stops at the first match after the page, and counts what it reads until there.
       if (this.returnedCount === limit) return;
       this.bookmark = found.bookmark;
       if (skip > 0) {
@@ -210,7 +211,7 @@ class Scan {
     let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
     const size = new PageSize();
     for (;;) {
-      // Mostly each entry is an answer.
+      // Usually each entry is a result.
       const limit = Math.min(size.count, wanted + skip);
       const options = { range, after, descending, limit };
       const { found, last, isLast } = await readDatabase(
@@ -232,7 +233,7 @@ class Scan {
     }
   }
 
-  /** What the entries tell, where that is enough, and the documents of the others. */
+  /** The values in entries where they suffice, and the documents of the others. */
   async #ofEntries(
     tx: ReadTransaction,
     database: Database,
@@ -268,7 +269,7 @@ class Scan {
     let startId = seen ?? first;
     const size = new PageSize();
     for (;;) {
-      // The first row may be the last one of the page before.
+      // The first row may be the last one of the previous page.
       const limit = size.count + 1;
       const { database, ids, views } = await readDatabase(
         this.#parts,
@@ -313,14 +314,14 @@ function lengthOf(
   return lengths.reduce((sum, length) => sum + length, 0);
 }
 
-/** The entries that may match. */
+/** Range of the entries that may match. */
 function entryRange(index: Index, plan: Chosen): EntryRange {
   const fields: FieldRange[] = [];
   for (const [at, range] of plan.ranges.entries()) {
     if (range === "empty") break;
     const { low, high } = range;
     if (low.operator === "$eq") fields.push({ equal: low.value });
-    // Entries hold ids in the order of the collation, and selectors compare their bytes.
+    // Entries sort ids by the collation, while selectors compare their bytes.
     else if (plan.index.columns[at] === "_id") break;
     else {
       fields.push({

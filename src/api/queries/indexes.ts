@@ -1,4 +1,7 @@
-/** `_index` (`mango_httpd`, `mango_idx`): lists, makes and removes indexes. They are views of design documents in the language `query`. */
+/**
+ * `_index` (`mango_httpd`, `mango_idx`): lists, creates and removes indexes. They are views of
+ * design documents with language `query`.
+ */
 import {
   isJsonObject,
   md5HexOf,
@@ -35,9 +38,9 @@ import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
 import { indexState, listIndexes } from "./plan.ts";
 
-/** Others may change the same design document meanwhile. */
+/** Others may change the same design document concurrently. */
 const CONFLICTS_MAX = 10;
-/** The names of indexes, and members of a request's body. */
+/** Known members of a request's body. */
 const KNOWN_KEYS = ["index", "type", "name", "ddoc", "w", "partitioned"];
 const AUTO_NAME = "auto_name";
 
@@ -66,13 +69,16 @@ async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const indexes = await listIndexes(parts, call);
   const limit = integerParameter(call, "limit");
   const skip = integerParameter(call, "skip") ?? 0;
-  // CouchDB: a 500.
+  // CouchDB answers 500.
   if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
   const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
   return jsonText(200, printJson({ total_rows: indexes.length, indexes: shown.map(indexView) }));
 }
 
-/** The indexes of one design document. Sizes are not known: entries are rows of the store like all others. */
+/**
+ * The indexes of one design document. Their sizes are unknown, because entries are ordinary rows of
+ * the store.
+ */
 async function describeDesign(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const name = parameter(call, "name");
   const design = await readDesign(parts, call, designId(name));
@@ -97,11 +103,11 @@ async function describeDesign(parts: DatabaseParts, call: Call): Promise<ApiResp
   return json(200, { name, view_index });
 }
 
-/** An index that is asked for. */
+/** A requested index. */
 interface NewIndex {
   readonly design: string;
   readonly name: string;
-  /** The view that is written into the design document. */
+  /** The view that is written to the design document. */
   readonly view: { readonly map: object; readonly reduce: "_count"; readonly options: object };
 }
 
@@ -126,7 +132,7 @@ async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     const views: { readonly [name: string]: unknown } = isJsonObject(body.views) ? body.views : {};
     const existing = Object.hasOwn(views, wanted.name) ? views[wanted.name] : undefined;
     if (printJson(existing) === printJson(wanted.view)) return answer("exists");
-    // The index of all documents is one of them.
+    // The index of all documents counts as one.
     if (existing === undefined && indexes.length > INDEXES_MAX) {
       throw invalid("invalid_index", `A database has at most ${INDEXES_MAX} indexes`);
     }
@@ -176,7 +182,7 @@ async function newIndex(parts: DatabaseParts, call: Call): Promise<NewIndex> {
     tuple(atom("type"), binary(type)),
     tuple(atom("w"), { number: w }),
   ]);
-  // CouchDB's name of an index that has none.
+  // CouchDB's name for an unnamed index.
   const hash = parts.runtime.digests.sha1Hex(encodeTerm(tuple(jsonTerm(definition), options)));
   const design = (ddoc ?? hash).replace(/^(?!_design\/)/, "_design/");
   return { design, name: name ?? hash, view: viewOfDefinition(definition, design, name ?? hash) };
@@ -253,7 +259,8 @@ async function removeMany(parts: DatabaseParts, call: Call): Promise<ApiResponse
 }
 
 /**
- * Removes the index of that name, or all of them, from a design document, and the document with the last one. False when there is none.
+ * Removes the named index, or all, from a design document, and the document with its last index.
+ * Returns whether there was one.
  */
 async function removeViews(
   parts: DatabaseParts,
@@ -286,7 +293,7 @@ function designId(name: string): string {
   return name.startsWith("_design/") ? name : `_design/${name}`;
 }
 
-/** Undefined when it is deleted, or was never there. */
+/** Returns `undefined` if it is deleted or does not exist. */
 function readDesign(parts: DatabaseParts, call: Call, id: string): Promise<Document | undefined> {
   return readDatabase(parts, call, async (tx, database) => {
     const document = await database.read(tx, id);
@@ -325,7 +332,7 @@ function bodyOf(document: Document): Readonly<Record<string, unknown>> {
   return isJsonObject(body) ? body : {};
 }
 
-/** Also of a name that is none for an assignment. */
+/** Works for any name, including `__proto__`. */
 function withMember(object: object, name: string, value: unknown): object {
   return objectOf([...Object.entries(object), [name, value]]);
 }

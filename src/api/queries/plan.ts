@@ -1,4 +1,4 @@
-/** Which index serves a query: asks the store what indexes there are, and the planner which of them it is. */
+/** Plans a query: reads the existing indexes and lets the planner choose one. */
 import type { Database } from "../../databases/index.ts";
 import {
   ALL_DOCUMENTS,
@@ -17,17 +17,18 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type FindQuery, invalid } from "./find-query.ts";
 
-/** An index as the planner sees it, and as it is read. */
+/** An index as seen by the planner, with its source. */
 export interface ListedIndex extends Candidate {
-  /** Undefined for the index of all documents. */
+  /** Absent for the index of all documents. */
   readonly source: Index | undefined;
 }
 
 export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
 
 /**
- * The indexes of the database in CouchDB's order: that of all documents, then by design document and name. Readers who do not see every
- * document in full have only the first: entries hold hidden fields, which order, counts, bookmarks and time would reveal.
+ * The indexes of the database in CouchDB's order: that of all documents, then by design document
+ * and name. Readers who do not see every document in full have only the first: entries hold hidden
+ * fields, which order, counts, bookmarks and time would reveal.
  */
 export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
   const { kv, databases, indexes } = parts;
@@ -61,20 +62,23 @@ function listed(indexes: readonly Index[]): ListedIndex[] {
     });
 }
 
-/** Throws a ProtocolError where the index that was asked for does not serve, and no other may be taken. */
+/** Throws a ProtocolError if the requested index cannot be used and no other is permitted. */
 export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery): Promise<Plan> {
   const choice = chooseIndex(await listIndexes(parts, call), query);
   if (choice.kind === "fallback-refused") throw indexRefusal(query);
   return choice;
 }
 
-/** Whether the entries tell all that a query asks for and answers, so that no document is read (`mango_idx_view:covers`). */
+/**
+ * Whether the entries contain everything that a query needs and returns, so that no document is
+ * read (`mango_idx_view:covers`).
+ */
 export function isCovered(
   index: ListedIndex,
   { fields, selectorFields, conflicts }: FindQuery,
 ): boolean {
   const named = [...fields, ...selectorFields.indexable, ...selectorFields.unindexable];
-  // Entries have the conflicts of a document whether or not a query asks for them.
+  // Entries contain a document's conflicts whether or not the query requests them.
   const seesConflicts = conflicts || !named.some((field) => fieldPath(field)[0] === CONFLICTS);
   return fields.length > 0 && seesConflicts && covers(index, named);
 }
@@ -93,7 +97,10 @@ export function shortName(design: string): string {
   return design.replace(/^_design\//, "");
 }
 
-/** How far the build of an index is; and the whole database, for who waits for it, whatever its reader may see. */
+/**
+ * Progress of an index build; and the whole database, for waiting, regardless of what its reader
+ * may see.
+ */
 export function indexState(
   { kv, databases, indexes }: DatabaseParts,
   call: Call,

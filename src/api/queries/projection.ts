@@ -1,4 +1,4 @@
-/** Reduces documents to some fields (`fields` of `_find`). The values keep the texts that came. */
+/** Reduces documents to some fields (`fields` of `_find`). Values keep their original text. */
 import {
   type JsonMember,
   type JsonText,
@@ -8,12 +8,12 @@ import {
 } from "../../base/index.ts";
 import type { ViewedDocument } from "../documents/document-view.ts";
 
-/** A value, or an object that is being put together. */
+/** A value, or an object under construction. */
 type Node = JsonText | Map<string, Node>;
 
 /**
- * Each path names a field by its segments. A field that the document lacks is left out; of two that overlap the later counts. A long
- * document takes several turns.
+ * Each path is a list of segments. Missing fields are omitted; of two overlapping ones, the later
+ * wins. A long document takes several turns.
  */
 export async function projectDocument(
   document: ViewedDocument,
@@ -47,7 +47,7 @@ function place(object: Map<string, Node>, path: readonly string[], value: JsonTe
     return;
   }
   const inner = object.get(name) ?? new Map<string, Node>();
-  // A whole value that an earlier field brought has the inner one already.
+  // The value of an outer field already contains the inner one.
   if (typeof inner === "string") return;
   object.set(name, inner);
   place(inner, rest, value);

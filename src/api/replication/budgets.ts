@@ -1,4 +1,4 @@
-/** `/_tandem/budgets`: limits of the cluster's use of a server. CouchDB has no counterpart. */
+/** `/_tandem/budgets`: limits on the cluster's use of a server. CouchDB has no counterpart. */
 import { errorCode } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import {

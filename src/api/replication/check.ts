@@ -1,4 +1,7 @@
-/** `POST /_tandem/replications/_check`: what a replication document would meet. Nothing is written. CouchDB has no counterpart. */
+/**
+ * `POST /_tandem/replications/_check`: what a replication document would lead to, without writing
+ * anything. CouchDB has no counterpart.
+ */
 import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -19,9 +22,9 @@ export interface CheckParts {
 }
 
 const DATABASE_DEFAULT = "_replicator";
-/** About as many as a replication document may have characters. */
+/** About the maximum length of a replication document. */
 const CHECKED_BYTES_MAX = 2_000_000;
-/** Of a document that has no name yet: nobody gives one like it. */
+/** Placeholder id of an unnamed document, unlikely to exist. */
 const NO_ID = "(a replication that is checked)";
 
 export function checkRoutes(parts: CheckParts): readonly Route[] {

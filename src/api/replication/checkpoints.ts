@@ -1,6 +1,6 @@
 /**
- * `/{db}/_local/{name}/_continue`: a checkpoint goes on from the one that is stored, which need not be read for that (decision 297).
- * CouchDB has no counterpart.
+ * `/{db}/_local/{name}/_continue`: extends the stored checkpoint without reading it first (decision
+ * 297). CouchDB has no counterpart.
  */
 import { Utf8Text } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -15,7 +15,10 @@ import { json } from "../http/responses.ts";
 import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Of a log: it is parsed in one turn. Fifty runs in a cluster of hundreds of shards have half as much. */
+/**
+ * Longest replication log, which is parsed in one turn. Fifty runs in a cluster of hundreds of
+ * shards take half as much.
+ */
 const LOG_BYTES_MAX = 1024 * 1024;
 
 const NO_LOG =

@@ -1,4 +1,7 @@
-/** `/_tandem/credentials/_replace`: gives many jobs other credentials. CouchDB has no counterpart. */
+/**
+ * `/_tandem/credentials/_replace`: replaces the credentials of many jobs. CouchDB has no
+ * counterpart.
+ */
 import { forEachConcurrent } from "../../base/index.ts";
 import { authorityOf, ownerKey } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
@@ -19,10 +22,10 @@ import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { deciderOf } from "./decider.ts";
 
-/** Jobs that are changed at once, each in a transaction of its own. */
+/** Jobs changed concurrently, each in its own transaction. */
 const AT_ONCE_MAX = 8;
 const MEMBERS = ["host", "username", "side", "owner", "auth", "why"];
-/** Owners that an answer names whose jobs got nothing. */
+/** Maximum number of owners listed whose jobs were not changed. */
 const OWNERS_MAX = 10;
 
 export interface CredentialsParts {
@@ -34,7 +37,10 @@ export function credentialsRoutes({ replicator }: CredentialsParts): readonly Ro
   return [defineRoute("POST", path, OPERATIONS, (call) => replaceCredentials(replicator, call))];
 }
 
-/** With `dry_run`, only counts. Safe to ask again: what has the new credentials is not found any more, unless the user is the same. */
+/**
+ * With `dry_run`, only counts. Repeatable: jobs with the new credentials no longer match, unless
+ * the user is the same.
+ */
 async function replaceCredentials(replicator: Replicator, call: Call): Promise<ApiResponse> {
   const isDryRun = booleanParameter(call, "dry_run") ?? false;
   const members = await readMembers(call);
@@ -73,19 +79,25 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
     counts[await credentials.replace(id, replacement, decider, entitlement)]++;
   });
   const { replaced: changed, refused } = counts;
-  // After the jobs: those that have the new credentials then are as the rule says, and go on.
+  // After the jobs, because jobs that already match the changed rule continue undisturbed.
   const rules = await replaceInRules(replicator, replacement, { isDryRun, entitlement });
   return json(200, { ok: refused === 0, ...found, changed, refused, rules });
 }
 
-/** Jobs that log in as the user and get nothing, with the keys of some of their owners; absent if there are none. */
+/**
+ * Jobs that log in as this user but are not changed, with the keys of some of their owners; empty
+ * without any.
+ */
 function withheldFrom(entries: readonly JobEntry[]): object {
   if (entries.length === 0) return {};
   const owners = new Set(entries.map(({ data }) => ownerKey(data)));
   return { withheld: { count: entries.length, owners: [...owners].slice(0, OWNERS_MAX) } };
 }
 
-/** In rules, of which the next jobs would have the former credentials. Returns the names of those that changed, or would. */
+/**
+ * Replaces the credentials in rules; otherwise their next jobs would get the former ones. Returns
+ * the names of rules that changed, or would.
+ */
 async function replaceInRules(
   { rules, credentials }: Replicator,
   replacement: CredentialReplacement,

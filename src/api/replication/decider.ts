@@ -1,15 +1,15 @@
-/** Who decides something about jobs, and the reason that the body of the request gives. */
+/** The user who decides about jobs, with the reason in the request's body. */
 import { badRequest } from "../../protocol/index.ts";
 import { type Decider, WHY_LENGTH_MAX } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import { readOnlyMember } from "../http/request-body.ts";
 
-/** Of a command whose body, if there is one, says why and nothing else. Throws a ProtocolError 400. */
+/** For a command whose optional body contains only a reason. Throws a ProtocolError 400. */
 export async function readDecider(call: Call): Promise<Decider> {
   return deciderOf(call, await readOnlyMember(call, "why"));
 }
 
-/** `why` is what the body has; undefined, null and blanks say nothing. Throws a ProtocolError 400. */
+/** `why` is from the body; undefined, null and blank mean no reason. Throws a ProtocolError 400. */
 export function deciderOf(
   { user, requestId }: Pick<Call, "user" | "requestId">,
   why: unknown,

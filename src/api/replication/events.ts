@@ -1,7 +1,8 @@
 /**
- * `GET /_tandem/events`: what happens to jobs, as server-sent events (WHATWG HTML, "Server-sent events"). A client that comes back with
- * the id of the last event it has seen misses none, as long as it was not away for longer than `event_max_age_sec`; then it is told so.
- * `GET /_tandem/events/_past`: what happened, in pages. CouchDB has no counterpart.
+ * `GET /_tandem/events`: events of jobs, as server-sent events (WHATWG HTML, "Server-sent events").
+ * A client that reconnects with the id of the last event received misses none, unless it was away
+ * for longer than `event_max_age_sec`, which is reported. `GET /_tandem/events/_past`: past events,
+ * in pages. CouchDB has no counterpart.
  */
 
 import { errorCode, type Runtime } from "../../base/index.ts";
@@ -23,11 +24,11 @@ export interface EventsParts extends JobsParts {
   readonly runtime: Pick<Runtime, "clock">;
 }
 
-/** So that proxies do not take the feed for dead. */
+/** Keeps proxies from closing an idle feed. */
 const HEARTBEAT_MS_DEFAULT = 30_000;
-/** Events that one page of the past looks through. */
+/** Maximum number of past events per page. */
 const PAST_ROWS_MAX = 100;
-/** How soon a browser connects again. */
+/** Delay after which a browser reconnects. */
 const RETRY_MS = 1000;
 const HEARTBEAT = ":\n\n";
 const HEADERS = { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" };
@@ -39,7 +40,7 @@ export function eventRoutes(parts: EventsParts): readonly Route[] {
   ];
 }
 
-/** The newest first. */
+/** Newest first. */
 async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const asked = feedFilterOf(call, ["before", "limit"]);
   const limit = integerParameter(call, "limit") ?? PAST_ROWS_MAX;
@@ -59,7 +60,7 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   if (heartbeatMs === 0) throw badRequest("heartbeat: expected a number of milliseconds above 0");
   const timeoutMs = integerParameter(call, "timeout");
   const filter = await resolvedFilter(parts, asked);
-  // What a browser says that connects again counts before the URL, which it repeats.
+  // A reconnecting browser's header takes precedence over the URL, which it repeats.
   const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
   const { events } = parts.replicator;
   const after = since === "now" ? await events.lastId() : since;
@@ -67,7 +68,7 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
 }
 
-/** Tells what is no id of an event. */
+/** Reports an invalid event id. */
 async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Promise<T> {
   try {
     return await read();
@@ -81,7 +82,7 @@ interface Followed {
   readonly filter: JobFilter;
   readonly after: string;
   readonly heartbeatMs: number;
-  /** How long it waits for an event; undefined: as long as the client does. */
+  /** Longest wait for an event; undefined for as long as the client waits. */
   readonly timeoutMs: number | undefined;
 }
 
@@ -93,7 +94,7 @@ async function* feed(
   const { replicator, runtime } = parts;
   const { signal } = call.request;
   const wait = { clock: runtime.clock, signal, heartbeatMs, timeoutMs, heartbeat: HEARTBEAT };
-  // So that a client knows where to go on before anything has happened.
+  // Tells a client where to resume before any event has occurred.
   yield `retry: ${RETRY_MS}\n${message("position", after, {})}`;
   let position = after;
   while (!signal.aborted) {
@@ -137,7 +138,7 @@ async function eventRows(
       place: id,
       time: isoTime(timeMs),
       id: shownId,
-      // Some replication ids are known only when the job has begun to run.
+      // Some replication ids are known only once the job has started.
       ...(formerId === shownId ? {} : { former_id: formerId }),
       changes,
       matches: isMatch,

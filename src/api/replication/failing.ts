@@ -1,4 +1,7 @@
-/** `GET /_tandem/failing`: jobs that fail, grouped by the class, side and host of their last failure. CouchDB has no counterpart. */
+/**
+ * `GET /_tandem/failing`: failing jobs, grouped by class, side and host of their last failure.
+ * CouchDB has no counterpart.
+ */
 import type { FailingPage, FailingGroup as FailingRow } from "../../contract/index.ts";
 import {
   type FailingGroup,
@@ -13,9 +16,9 @@ import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Groups of an answer, unless asked otherwise. */
+/** Default number of groups per response. */
 const GROUPS_DEFAULT = 100;
-/** Of each group some jobs are looked at. */
+/** Maximum number of groups, each of which requires reading some jobs. */
 const GROUPS_MAX = 1000;
 
 export function failingRoutes(replicator: Replicator): readonly Route[] {
@@ -49,7 +52,7 @@ function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup)
   };
 }
 
-/** As `{id}` of `/_tandem/jobs/{id}` names it. */
+/** The name that `{id}` of `/_tandem/jobs/{id}` accepts. */
 function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
   return document === undefined ? (replicationId ?? jobId) : `${document.database}/${document.id}`;
 }

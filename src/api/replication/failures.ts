@@ -1,4 +1,4 @@
-/** `/_tandem/jobs/{id}/failures`: the documents of a job that did not arrive, and their retry. */
+/** `/_tandem/jobs/{id}/failures`: the documents that a job failed to copy, and their retry. */
 import type { FailurePage } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { fitsRetryRequest, isoTime, RETRY_IDS_MAX } from "../../replicator/index.ts";
@@ -11,7 +11,7 @@ import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
 
-/** Rows of an answer, unless asked otherwise. */
+/** Default number of rows per response. */
 const ROWS_DEFAULT = 1000;
 
 export function failureRoutes(parts: FindJobParts): readonly Route[] {
@@ -70,7 +70,7 @@ async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiRespon
   return json(done ? 200 : 202, { ok: true, tried: triedCount, total_rows: leftCount });
 }
 
-/** The documents that the body names; undefined: all, as without a body. */
+/** The documents named in the body. Undefined, or no body, means all. */
 async function readIds(call: Call): Promise<readonly string[] | undefined> {
   const ids = await readOnlyMember(call, "ids");
   if (ids === undefined) return undefined;

@@ -1,4 +1,7 @@
-/** The job that the `{id}` of a path names: a replication id, or `database/document` of a replication document. */
+/**
+ * Finds the job named by `{id}` in a path: a replication id, or `database/document` of a
+ * replication document.
+ */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import { authorityOf } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -22,7 +25,7 @@ export async function findJob(
 ): Promise<JobEntry> {
   const id = parameter(call, "id");
   const asker = authorityOf(securitySubject(call.user));
-  // A plus that a client forgot to escape has become a space on its way.
+  // A plus that the client failed to escape was decoded as a space.
   const unescaped = await replicator.find(id.replaceAll(" ", "+"), asker);
   const entry = unescaped ?? (await replicator.find(id, asker));
   if (entry !== undefined) return entry;

@@ -1,4 +1,7 @@
-/** The query of a list of jobs, or of a command for several: filters, order and page. What is not understood is refused by name. */
+/**
+ * The query of a list of jobs, or of a command for several: filters, order and page. Unknown
+ * parameters are refused by name.
+ */
 import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
 import {
@@ -23,7 +26,7 @@ const LIMIT_DEFAULT = 100;
 const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
 const NAMES = ["owner", "source", "target", "host", "reason"] as const;
 const SIDES = [...FAILURE_SIDES, NONE] as const;
-/** Every filter that can be answered. */
+/** All supported filters. */
 export const FILTERS = [
   "state",
   "database",
@@ -38,13 +41,13 @@ export const FILTERS = [
 export const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 
-/** As it was asked; the database and the rule still have to be looked up, and the clock. */
+/** The query as given. The database, the rule and the time still have to be resolved. */
 export interface AskedFilter {
   readonly filter: JobFilter;
   readonly database: string | undefined;
-  /** The name of the rule that made the jobs. */
+  /** Name of the rule that created the jobs. */
   readonly rule: string | undefined;
-  /** Jobs that are behind for so long at least. */
+  /** Minimum lag in seconds. */
   readonly behindSec: number | undefined;
 }
 
@@ -56,7 +59,7 @@ export interface AskedPage extends AskedFilter {
   readonly limit: number;
 }
 
-/** Of `GET /_tandem/jobs`. Throws a ProtocolError 400. */
+/** The query of `GET /_tandem/jobs`. Throws a ProtocolError 400. */
 export function pageOf(call: Call): AskedPage {
   refuseUnknown(call, [...FILTERS, ...PAGE_PARAMETERS]);
   const order = chosen(call, "sort", ORDERS) ?? "id";
@@ -71,13 +74,18 @@ export function pageOf(call: Call): AskedPage {
   return { ...asked, order, descending, after, skip, limit };
 }
 
-/** Of a feed of events; its other parameters are `known`. Throws a ProtocolError 400. */
+/**
+ * The query of a feed of events, whose other parameters are `known`. Throws a ProtocolError 400.
+ */
 export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter {
   refuseUnknown(call, [...FILTERS, ...known]);
   return filterOf(call);
 }
 
-/** Of a command for several jobs: all of them only if that is said. Throws a ProtocolError 400. */
+/**
+ * The query of a command for several jobs, which must say so explicitly to apply to all. Throws a
+ * ProtocolError 400.
+ */
 export function commandFilterOf(call: Call): AskedFilter {
   refuseUnknown(call, [...FILTERS, "all", "list"]);
   const asked = filterOf(call);
@@ -91,7 +99,7 @@ export function commandFilterOf(call: Call): AskedFilter {
   return asked;
 }
 
-/** Where the next page begins, as clients get and give it. */
+/** The start of the next page, in the form exchanged with clients. */
 export function bookmarkOf(
   { order, descending }: Pick<AskedPage, "order" | "descending">,
   position: JobPosition | undefined,
@@ -140,7 +148,7 @@ function chosen<Value extends string>(
   return text === undefined ? undefined : knownValue(text, name, values);
 }
 
-/** Several, between commas. */
+/** Several values, separated by commas. */
 function chosenList<Value extends string>(
   call: Call,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * `/_tandem/jobs`: replication jobs for operators. They filter jobs by their properties and states, and pause, resume,
- * retry, reset or cancel one or all of them. CouchDB has no counterpart.
+ * `/_tandem/jobs`: replication jobs for operators, who filter them by properties and state, and
+ * pause, resume, retry, reset or cancel one or all. CouchDB has no counterpart.
  */
 
 import { errorCode } from "../../base/index.ts";
@@ -44,9 +44,12 @@ export interface JobsParts extends FindJobParts {
   readonly shownUrl: () => string;
 }
 
-/** Names of changed jobs in an answer: who wants to take a command back for more of them names them by a filter. */
+/**
+ * Maximum number of changed jobs listed in a response. To undo a command for more, select them with
+ * a filter.
+ */
 export const LISTED_JOBS_MAX = 1_000;
-/** Of no database and no rule: theirs are longer. */
+/** Matches no database or rule, whose uuids are longer. */
 const NO_UUID = "none";
 
 type Command = (replicator: Replicator, jobId: string, decider: Decider) => Promise<CommandOutcome>;
@@ -97,7 +100,8 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * With the uuid of the database or the rule that was named; that of none where there is no such one, or both are named, and so no job.
+ * Resolves names to uuids. Uses `NO_UUID`, and so finds no jobs, if the database or rule does not
+ * exist, or if both are given.
  */
 export async function resolvedFilter(
   { kv, databases, replicator }: JobsParts,
@@ -151,7 +155,7 @@ async function commandOne(parts: JobsParts, call: Call, command: Command): Promi
   return answer(await command(parts.replicator, jobId, decider));
 }
 
-/** Applies to all jobs, which has to be said, or to those that a filter finds. */
+/** Applies to all jobs, if that is explicit, or to those that match a filter. */
 async function commandAll(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
   const { replicator } = parts;
   const decider = await readDecider(call);
@@ -160,13 +164,13 @@ async function commandAll(parts: JobsParts, call: Call, command: Command): Promi
   });
 }
 
-/** Asks the nodes to try again what jobs left behind, and does not wait for that. */
+/** Requests that nodes retry failed documents of jobs, without waiting for that. */
 async function retryAllFailures(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const { failures } = parts.replicator;
   return forAll(parts, call, (entry) => failures.askRetry(entry));
 }
 
-/** Page by page. `change` says whether it made a difference. */
+/** Processes the jobs page by page. `change` returns whether it had an effect. */
 async function forAll(
   parts: JobsParts,
   call: Call,
@@ -188,7 +192,7 @@ async function forAll(
   return json(200, { ...counts, jobs: changedCount > LISTED_JOBS_MAX ? null : changed });
 }
 
-/** As `{id}` of a path names it. */
+/** The name that `{id}` in a path accepts. */
 function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
   if (document !== undefined) return `${document.database}/${document.id}`;
   return replicationId ?? jobId;
@@ -207,7 +211,7 @@ async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   return answer(await commands.startFrom(jobId, since, decider));
 }
 
-/** A number, a text that is not empty, or a list as BigCouch gives them. */
+/** A number, a non-empty string, or a list, as in BigCouch. */
 function isSequence(value: unknown): boolean {
   if (typeof value === "number") return value >= 0;
   return (typeof value === "string" && value !== "") || Array.isArray(value);
@@ -257,7 +261,7 @@ export async function jobRows(
       restart_at: restartAt?.sequence ?? null,
       control: events.map(controlView),
     };
-    // One literal with all of them would take ten times as long, and a page has many rows.
+    // A single literal would take ten times as long, and a page has many rows.
     return Object.assign(
       jobView(entry, shownUrl()),
       rule,
@@ -268,7 +272,10 @@ export async function jobRows(
   });
 }
 
-/** The last failure of a job that fails, and when it is tried again: null while it runs, and where it is not. */
+/**
+ * The last failure of a failing job, with the time of the next attempt; null while it runs, and for
+ * a job that is not failing.
+ */
 function failureView(failing: Failing, { nextTryMs }: JobMeasure): LastFailure {
   const { class: failureClass, error, reason, phase, side, host, lastMs, tries } = failing;
   return {
@@ -298,7 +305,7 @@ function measureView(measure: JobMeasure) {
   };
 }
 
-/** A lost run has no counts: nobody stored them. */
+/** A lost run has no counts, because they were never stored. */
 function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: JobRun): RunRow {
   return {
     start: isoTime(startMs),

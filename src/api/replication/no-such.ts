@@ -1,7 +1,7 @@
-/** What a path of `/_tandem/` names is not there. */
+/** 404 for a missing resource below `/_tandem/`. */
 import { ProtocolError } from "../../protocol/index.ts";
 
-/** `hint`: how names look, and where they are listed. */
+/** `hint` says what names look like, and where they are listed. */
 export function noSuch(kind: string, name: string, hint: string): ProtocolError {
   return new ProtocolError(404, "not_found", `There is no ${kind} ${name}: ${hint}`);
 }

@@ -1,6 +1,6 @@
 /**
- * `/_tandem/nodes`: the processes that run jobs, and orders to drain them; `/_tandem/rates`: what they did in the last hour. CouchDB
- * has no counterpart.
+ * `/_tandem/nodes`: the processes that run jobs, and their draining; `/_tandem/rates`: figures for
+ * the last hour. CouchDB has no counterpart.
  */
 
 import type { Clock, Runtime } from "../../base/index.ts";
@@ -22,7 +22,7 @@ import { noSuch } from "./no-such.ts";
 export interface NodesParts {
   readonly runtime: Pick<Runtime, "clock">;
   readonly replicator: Replicator;
-  /** That of the node that is asked: `_local`. */
+  /** Name of the node that serves the request: `_local`. */
   readonly nodeName: string;
 }
 
@@ -70,7 +70,7 @@ async function setDraining(
 function minuteView({ startMs, counts }: MinuteCounts, nowMs: number): RateMinute {
   return {
     time: isoTime(startMs),
-    // The last minute is not over.
+    // The last minute is incomplete.
     seconds: Math.min(MINUTE_MS, Math.max(0, nowMs - startMs)) / 1000,
     starts: counts?.startCount ?? null,
     failures: counts?.failureCount ?? null,
@@ -87,7 +87,7 @@ function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
     pid: processId,
     state,
     draining: isDraining,
-    // It has heard of it, and holds nothing.
+    // It has noticed the order and holds no jobs.
     drained: isDraining && report?.isDraining === true && jobCount === 0,
     jobs: jobCount,
     slots: report?.slots ?? null,

@@ -1,4 +1,7 @@
-/** `paused=true`: replication documents whose jobs wait for an operator, so that none runs while another replicator still runs it. */
+/**
+ * `paused=true`: replication documents whose jobs wait for an operator, so that none runs while
+ * another replicator still does.
+ */
 import type { WriteContext } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { isReplicatorDatabase } from "../../replicator/index.ts";
@@ -8,7 +11,10 @@ import type { Call } from "../http/call.ts";
 import { booleanParameter } from "../http/query.ts";
 import { deciderOf } from "./decider.ts";
 
-/** What the query says of the jobs of a write. Throws a ProtocolError 400, or 401 for whoever is no server admin. */
+/**
+ * The query parameters for the jobs of a write. Throws a ProtocolError 400, or 401 for anyone but a
+ * server administrator.
+ */
 export function pausingOf(call: Call): Pick<WriteContext, "pausing"> {
   if (!booleanParameter(call, "paused")) return {};
   if (!isReplicatorDatabase(databaseName(call))) {

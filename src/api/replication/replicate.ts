@@ -20,7 +20,7 @@ import { json } from "../http/responses.ts";
 import { REPLICATING } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Its caller waits for the end of one run. */
+/** The caller waits for the end of a single run. */
 const NO_SCHEDULE =
   "`schedule` is for documents of a _replicator database: POST /_replicate runs a replication at once";
 
@@ -57,7 +57,10 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   }
 }
 
-/** Waits until a continuous job has begun, or a one-shot job has ended. The answer names the job, so that it is found later. */
+/**
+ * Waits until a continuous job has started, or a one-shot job has ended. The response names the
+ * job, so that it can be found later.
+ */
 async function settled(
   replicator: Replicator,
   { jobId, isContinuous }: { readonly jobId: string; readonly isContinuous: boolean },
@@ -77,7 +80,10 @@ async function settled(
   throw new ProtocolError(404, "not_found", "The replication was cancelled");
 }
 
-/** The node stops, and the job does not: it is in the queue, and the same request again waits for the same job. */
+/**
+ * The node is stopping, but the job stays in the queue, and repeating the request waits for the
+ * same job.
+ */
 async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
   return comeBack({
     error: "service_unavailable",
@@ -87,7 +93,7 @@ async function goesOn(replicator: Replicator, jobId: string): Promise<ApiRespons
   });
 }
 
-/** The replication id, or that of a job that has none yet: `_scheduler/jobs/{id}` knows both. */
+/** The replication id, or the job id until it is known: `_scheduler/jobs/{id}` accepts both. */
 async function shownId(replicator: Replicator, jobId: string): Promise<string> {
   const entry = await replicator.find(jobId);
   return entry?.data.replicationId ?? jobId;
@@ -99,7 +105,7 @@ async function cancelJob(
   requester: Requester,
 ): Promise<ApiResponse> {
   const named = body.replication_id ?? body._local_id ?? body.id;
-  // A plus that a client forgot to escape has become a space on its way.
+  // A plus that the client failed to escape was decoded as a space.
   const id =
     typeof named === "string"
       ? named.replaceAll(" ", "+")
@@ -109,7 +115,7 @@ async function cancelJob(
   return json(200, { ok: true, _local_id: cancelled });
 }
 
-/** Statuses of what ended a run, CouchDB's where it has it; 500 for all else. */
+/** Statuses for the reasons that ended a run, CouchDB's where it has one; 500 for all others. */
 const STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,

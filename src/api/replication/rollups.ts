@@ -1,4 +1,7 @@
-/** `GET /_tandem/endpoints` and `/_tandem/groups`: the state of the cluster by server, and by group. CouchDB has no counterpart. */
+/**
+ * `GET /_tandem/endpoints` and `/_tandem/groups`: the state of the cluster by server and by group.
+ * CouchDB has no counterpart.
+ */
 import type { EndpointPage, EndpointRow, GroupPage, GroupRow } from "../../contract/index.ts";
 import {
   type Budgets,
@@ -20,7 +23,7 @@ export interface RollupsParts {
   readonly budgets: Budgets;
 }
 
-/** Rows of an answer, unless asked otherwise. */
+/** Default number of rows per response. */
 const ROWS_DEFAULT = 100;
 
 export function rollupRoutes(parts: RollupsParts): readonly Route[] {
@@ -41,7 +44,7 @@ async function listEndpoints(
   }));
   const views = endpoints.map((endpoint) => ({
     ...endpointView(endpoint),
-    // Of the host, and of accounts there.
+    // Budgets of the host, and of accounts there.
     budgets: known.filter(({ name }) => name.replace(/^.*@/, "") === endpoint.host),
   }));
   return json(200, { total_rows: total, endpoints: views } satisfies EndpointPage);

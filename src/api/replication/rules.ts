@@ -1,4 +1,7 @@
-/** `/_tandem/rules`: one replication for each database of a server whose name matches. CouchDB has no counterpart. */
+/**
+ * `/_tandem/rules`: a replication for each matching database of a server. CouchDB has no
+ * counterpart.
+ */
 
 import { errorCode } from "../../base/index.ts";
 import type { RulePlan as Plan, Rule, RulesPage } from "../../contract/index.ts";
@@ -26,7 +29,7 @@ import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
-/** Rules of a page, unless asked otherwise, and at most. */
+/** Rules per page: default and maximum. */
 const LIMIT = { default: 100, max: 1000 };
 
 export interface RulesParts {
@@ -49,7 +52,7 @@ async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
   refuseUnknown(call, ["limit", "bookmark"]);
   const limit = Math.min(LIMIT.max, integerParameter(call, "limit") ?? LIMIT.default);
   const after = call.request.query.get("bookmark");
-  // One more than wanted tells whether there is a next page.
+  // One more than requested shows whether there is a next page.
   const found = await rules.page(after, limit + 1);
   const page = found.slice(0, limit);
   return json(200, {
@@ -102,7 +105,7 @@ function dryRunParameter(call: Call): boolean {
   return booleanParameter(call, "dry_run");
 }
 
-/** What would be done, with the first names of each kind. */
+/** The planned changes, with the first names of each kind. */
 function planned({ matched, made, changed, ended, faulty, overwritten }: RulePlan): ApiResponse {
   return json(200, {
     ok: true,
@@ -120,10 +123,12 @@ function plannedView({ count, first }: PlannedDatabases) {
   return { count, first };
 }
 
-/** Of the body of one: it is matched with each database. */
+/** Longest rule: it is matched against each database. */
 const RULE_BYTES_MAX = 1_000_000;
 
-/** The members of the rule in the body. What `GET` shows beside them may come back: its name, and its status. */
+/**
+ * The members of the rule in the body. It may contain the members that `GET` adds: name and status.
+ */
 async function readRule(call: Call, name: string): Promise<Readonly<Record<string, unknown>>> {
   const members = await readMembers(call, RULE_BYTES_MAX);
   const { name: named = name, status: _, ...rule } = Object.fromEntries(members);
@@ -158,7 +163,7 @@ function refuseUnknown({ request }: Call, known: readonly string[]): void {
   }
 }
 
-/** The rule as it was put, with masks for its secrets, and what is known of its jobs. */
+/** The rule as stored, with masked secrets, and with the state of its jobs. */
 function ruleView({ name, content, summary }: ShownRule): Rule {
   const { states, jobCount, failingCount, parkedCount, leftBehindCount, lagSec } = summary;
   const { matchedCount, faultCount, faults, listedMs, followedBy, failure } = summary;

@@ -1,4 +1,6 @@
-/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: the present states of jobs and removals. */
+/**
+ * `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: current states of jobs and removals.
+ */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import { authorityOf, ownerKey } from "../../databases/index.ts";
 import type { IndexBuilds, RunningBuild } from "../../indexes/index.ts";
@@ -34,13 +36,13 @@ export interface SchedulerParts {
   readonly databases: DatabaseRegistry;
   readonly replicator: Replicator;
   readonly indexBuilds: Pick<IndexBuilds, "running">;
-  /** The address of our databases for others, with a slash at the end. */
+  /** The external URL of local databases, with a trailing slash. */
   readonly shownUrl: () => string;
   readonly nodeName: string;
 }
 
 const JOBS_LIMIT = 100;
-/** Removals that are shown; the metric counts more. */
+/** Maximum number of removals listed; the metric counts all. */
 const REMOVALS_MAX = 100;
 const REPLICATOR_DATABASE = "_replicator";
 const STATES = REPLICATION_STATES;
@@ -48,7 +50,7 @@ const STATES = REPLICATION_STATES;
 export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   return [
     defineRoute("GET", "/_scheduler/jobs", OPERATIONS, (call) => listJobs(parts, call)),
-    // The handler knows whose job it is.
+    // The handler checks the owner of the job.
     defineRoute("GET", "/_scheduler/jobs/{id...}", { ...OPERATIONS, access: "anybody" }, (call) =>
       showJob(parts, call),
     ),
@@ -64,7 +66,7 @@ export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   ];
 }
 
-/** Jobs that run or will; those that ended are found by their id. */
+/** Jobs that run or will run. Ended ones can be found by id. */
 async function listJobs(
   { replicator, shownUrl }: SchedulerParts,
   call: Call,
@@ -82,7 +84,10 @@ async function listJobs(
   });
 }
 
-/** A job by replication id or job id. Administrators and read-only operators see all of them, and other users those that they started. */
+/**
+ * A job by replication id or job id. Administrators and read-only operators see all of them, other
+ * users those that they started.
+ */
 async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Promise<ApiResponse> {
   const { name } = call.user;
   const asker = authorityOf(securitySubject(call.user));
@@ -93,7 +98,7 @@ async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Pr
   return json(200, jobView(entry, shownUrl()));
 }
 
-/** `{db}` or `{db}/{docid}`; the slashes of a database's name may be unescaped. */
+/** `{db}` or `{db}/{docid}`. Slashes in the database's name may be unescaped. */
 async function documents(parts: SchedulerParts, call: Call): Promise<ApiResponse> {
   const segments = parameter(call, "path").split("/");
   const place = segments.indexOf(REPLICATOR_DATABASE);
@@ -138,7 +143,7 @@ async function listed({ replicator }: SchedulerParts, request: JobPageRequest): 
   return { entries, total };
 }
 
-/** The documents with these ids, in the order of the ids as given. */
+/** The documents with these ids, in the given order. */
 async function named(
   { replicator }: SchedulerParts,
   {
@@ -160,12 +165,12 @@ async function named(
   return { entries: shown.slice(skip, skip + limit), total: shown.length };
 }
 
-/** Of all nodes, or of one. */
+/** For all nodes, or one. */
 async function activeTasks(
   { kv, replicator, indexBuilds, shownUrl }: SchedulerParts,
   nodeName?: string,
 ): Promise<ApiResponse> {
-  // A parked job is no task of any node.
+  // A parked job is not a task of any node.
   const filter = { states: ["running"], parked: false } as const;
   const running = await replicator.lists.page({ filter, limit: Number.POSITIVE_INFINITY });
   const isOfNode = ({ worker }: Pick<JobEntry | RunningBuild, "worker">): boolean =>
@@ -179,7 +184,10 @@ async function activeTasks(
   ]);
 }
 
-/** A removal in the background; CouchDB has no such task, so it has the members that all of its tasks share. */
+/**
+ * A background removal. CouchDB has no such task, so it gets the members common to all of its
+ * tasks.
+ */
 function removalView({ claim, kind, subject, ...removal }: Removal): object {
   return {
     node: claim?.node ?? null,
@@ -194,7 +202,7 @@ function removalView({ claim, kind, subject, ...removal }: Removal): object {
   };
 }
 
-/** The first build of an index, as CouchDB shows the indexer of a shard. */
+/** The first build of an index, in the form of CouchDB's indexer of a shard. */
 function indexerView({ worker, ...build }: RunningBuild): object {
   const { database, design, doneCount, totalCount, startedMs, updatedMs } = build;
   return {

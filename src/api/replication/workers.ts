@@ -1,4 +1,7 @@
-/** `/_tandem/workers`: the workers and their jobs. CouchDB has no counterpart; `_membership` lists nodes only. */
+/**
+ * `/_tandem/workers`: the workers and their jobs. CouchDB has no counterpart; `_membership` lists
+ * only nodes.
+ */
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { ApiResponse } from "../http/exchange.ts";

@@ -1,6 +1,7 @@
 /**
- * `POST /_tandem/_batch`: requests of replicators that travel together, and their answers as they come (decision 304). Each is answered
- * as if it had come alone, for the sender of the batch. CouchDB has no counterpart.
+ * `POST /_tandem/_batch`: batched requests of replicators, with their responses as they complete
+ * (decision 304). Each is processed as if it were sent individually by the sender of the batch.
+ * CouchDB has no counterpart.
  */
 import {
   append,
@@ -28,14 +29,20 @@ import { readBody } from "../http/request-body.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 
-/** Of a batch, which is held whole until all is answered. */
+/** Longest batch, which is buffered until it is answered. */
 const BATCH_BYTES_MAX = 2 * 1024 * 1024;
-/** Of the answers that are made and not sent yet. Those for which there is no room are to be asked for alone. */
+/**
+ * Maximum size of responses not sent yet. Requests whose responses do not fit must be repeated
+ * individually.
+ */
 const ANSWERS_BYTES_MAX = 1024 * 1024;
-/** While an answer is still to come: how often the client is shown that it will. */
+/** Heartbeat interval while a response is pending. */
 const HEARTBEAT_MS = 10_000;
 
-/** A request of the batch has none of them from it; all others are those of the batch: who sends it, and through which proxies. */
+/**
+ * Headers that requests do not inherit from the batch. All others, which identify the sender and
+ * its proxies, are inherited.
+ */
 const BODY_HEADERS = [
   "accept",
   "accept-encoding",
@@ -43,10 +50,13 @@ const BODY_HEADERS = [
   "content-length",
   "content-type",
 ];
-/** Those that a request may have of its own. With others it could pretend to have come through a proxy that it went around. */
+/**
+ * Headers that a request may have itself. With others it could pretend to have passed through a
+ * proxy.
+ */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 
-/** The requests of a batch, each of which passes through the API as if it came alone. */
+/** Processes the requests of a batch as if they were sent individually. */
 export interface BatchMembers {
   /** Answers a request of an authenticated user. */
   answer(request: ApiRequest, user: User, requestId: string): Promise<ApiResponse>;
@@ -105,7 +115,7 @@ async function readRequests(
   });
 }
 
-/** Throws a ProtocolError 400 for a request that no batch may have. */
+/** Throws a ProtocolError 400 for a request that is not permitted in a batch. */
 function requestOf(
   call: Call,
   shared: ReadonlyMap<string, string>,
@@ -136,7 +146,10 @@ function requestOf(
   return { ...call.request, method, path, query, headers, body: once(body) };
 }
 
-/** So many signals that abort when `signal` does: one for all that a hundred requests do would have more listeners than Node.js likes. */
+/**
+ * Creates signals that abort with `signal`. A single one for all work of a hundred requests would
+ * exceed the number of listeners at which Node.js warns.
+ */
 function followers(signal: AbortSignal, count: number): readonly AbortSignal[] {
   const controllers = Array.from({ length: count }, () => new AbortController());
   const abortAll = (): void => {
@@ -147,14 +160,14 @@ function followers(signal: AbortSignal, count: number): readonly AbortSignal[] {
   return controllers.map((controller) => controller.signal);
 }
 
-/** The answers to a batch, in the order in which they come. */
+/** The responses of a batch, in order of completion. */
 class BatchAnswers {
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
   readonly #ended = new Notifier();
   #messages: Uint8Array[] = [];
   #leftCount = 0;
-  /** Bytes of the messages, and of the answers that are being read. */
+  /** Size of the messages, and of responses being read. */
   #heldCount = 0;
 
   constructor(clock: Clock, signal: AbortSignal) {
@@ -183,13 +196,16 @@ class BatchAnswers {
     const head = bytes === undefined ? { alone: true } : { status, headers };
     const message = batchMessage({ request: number, ...head }, bytes ?? EMPTY_BYTES);
     append(this.#messages, message);
-    // The body is counted already.
+    // The body has already been counted.
     this.#heldCount += message[0]?.length ?? 0;
     this.#leftCount--;
     this.#ended.notify();
   }
 
-  /** Undefined for one that is too long for a batch, or breaks off: who asks alone can take it as it comes. */
+  /**
+   * Returns `undefined` for a body that is too long or breaks off. The client then repeats the
+   * request individually.
+   */
   async #wholeBody(body: ApiResponse["body"]): Promise<Uint8Array | undefined> {
     if (body === undefined) return EMPTY_BYTES;
     const pieces: Uint8Array[] = [];

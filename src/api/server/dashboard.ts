@@ -1,4 +1,7 @@
-/** `/_dashboard/`: the dashboard, a browser program of ours. Its build gives it compressed, beside the plain files. */
+/**
+ * `/_dashboard/`: the dashboard, our browser application. Its build provides compressed versions of
+ * its files.
+ */
 
 import { serverUrl } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
@@ -9,7 +12,7 @@ import { PAGE } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 import type { StaticFiles } from "../http/static-files.ts";
 
-/** Nothing from elsewhere, nothing inline, and nobody frames it. */
+/** No external or inline content, and no framing. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
   "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -23,18 +26,18 @@ const HEADERS: Headers = {
   "X-Frame-Options": "DENY",
 };
 
-/** Names of these have a hash of their content. */
+/** Files in this folder have a hash of their content in the name. */
 const HASHED_FOLDER = "assets";
 const HASHED_CACHING = "public, max-age=31536000, immutable";
 const PAGE_CACHING = "no-cache";
 
-/** How a file may be compressed, the smallest first, and what its name then ends in. */
+/** Compressions, smallest first, with the file suffixes. */
 const ENCODINGS = [
   ["br", ".br"],
   ["gzip", ".gz"],
 ] as const;
 
-/** `files`: the built dashboard; undefined: none was built. */
+/** `files`: the built dashboard, if any. */
 export function dashboardRoutes(files: StaticFiles | undefined): Route[] {
   return [
     defineRoute("GET", "/_dashboard", PAGE, async (call) =>
@@ -44,7 +47,7 @@ export function dashboardRoutes(files: StaticFiles | undefined): Route[] {
   ];
 }
 
-/** The addresses in a page are relative to a folder. */
+/** Relative URLs in a page require a trailing slash. */
 function redirect(call: Call): ApiResponse {
   const headers = { ...HEADERS, Location: `${serverUrl(call)}/_dashboard/` };
   return { status: 301, headers, body: undefined };
@@ -79,7 +82,7 @@ async function serve(files: StaticFiles | undefined, { request }: Call): Promise
   };
 }
 
-/** The file as the client may have it compressed; undefined: it has to be sent as it is. */
+/** The compressed file, if the client accepts it; otherwise undefined. */
 async function compressedFile(
   files: StaticFiles,
   segments: readonly string[],

@@ -1,4 +1,7 @@
-/** `/_node/{name}/_config`: the configuration of the node, read and changed while it runs (`chttpd_node`). */
+/**
+ * `/_node/{name}/_config`: the configuration of the node, read and changed at runtime
+ * (`chttpd_node`).
+ */
 
 import { jsonKind } from "../../base/index.ts";
 import type { NodeSettings, SettingRow } from "../../contract/index.ts";
@@ -11,27 +14,27 @@ import { json } from "../http/responses.ts";
 import { CONFIGURATION, OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Of one value in a request. A list of ten thousand origins is shorter. */
+/** Longest value. A list of ten thousand origins is shorter. */
 const VALUE_BYTES_MAX = 1_048_576;
 
-/** What the node is configured to do; no text of it is a secret. */
+/** The node's configuration, without secrets. */
 export interface NodeConfiguration {
-  /** All that the node knows, and all that is set; by section and key. */
+  /** All known and all explicit settings, by section and key. */
   settings(): readonly SettingRow[];
-  /** What is set, and the defaults of what is not. */
+  /** Explicit values, and defaults of the others. */
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
-  /** Empty for one that is not there. */
+  /** Empty for an unknown section. */
   section(section: string): ReadonlyMap<string, string>;
-  /** The text that counts; undefined for one that is not set and has no default. */
+  /** The value in effect; undefined if it is not set and has no default. */
   get(section: string, key: string): string | undefined;
-  /** Returns the text that counted before, empty for none. Throws CONFIG_INVALID, or a ProtocolError 403. */
+  /** Returns the previous value, empty for none. Throws CONFIG_INVALID, or a ProtocolError 403. */
   set(
     section: string,
     key: string,
     text: string,
     options: { readonly persist: boolean },
   ): Promise<string>;
-  /** Returns the text that counted before; undefined for none. */
+  /** Returns the previous value, if any. */
   delete(
     section: string,
     key: string,

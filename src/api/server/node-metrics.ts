@@ -1,5 +1,6 @@
 /**
- * `/_node/{name}/_prometheus`, `_stats` and `_system`: the metrics of a node (`chttpd_node`, `couch_prometheus_http`).
+ * `/_node/{name}/_prometheus`, `_stats` and `_system`: the metrics of a node (`chttpd_node`,
+ * `couch_prometheus_http`).
  */
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -9,11 +10,11 @@ import { METRICS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
 export interface NodeMetrics {
-  /** All of it in Prometheus's text form. */
+  /** All metrics in Prometheus's text format. */
   prometheus(): Promise<{ readonly type: string; readonly text: string }>;
-  /** As `_stats` shows them: by the segments of their names. */
+  /** In the form of `_stats`: nested by the segments of their names. */
   statistics(): Promise<StatisticsTree>;
-  /** The process. */
+  /** Figures of the process. */
   system(): Readonly<Record<string, unknown>>;
 }
 
@@ -21,7 +22,7 @@ export type Statistic =
   | { readonly value: number; readonly type: "counter" | "gauge"; readonly desc: string }
   | { readonly value: Distribution; readonly type: "histogram"; readonly desc: string };
 
-/** A histogram, with CouchDB's members; `percentile` and `histogram` are lists of pairs. */
+/** A histogram with CouchDB's members; `percentile` and `histogram` are lists of pairs. */
 export interface Distribution {
   readonly min: number;
   readonly max: number;
@@ -73,7 +74,7 @@ async function showPrometheus(metrics: NodeMetrics): Promise<ApiResponse> {
   return { status: 200, headers: { "Content-Type": type }, body: text };
 }
 
-/** A statistic, or all below a name; null for a name that stands for none, as in CouchDB. */
+/** A statistic, or all below a name; as in CouchDB, null for an unknown name. */
 async function showStatistics(metrics: NodeMetrics, call: Call): Promise<unknown> {
   let shown: unknown = await metrics.statistics();
   for (const segment of parameter(call, "path").split("/")) {

@@ -3,12 +3,12 @@ import { jsonText } from "../http/responses.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** `routes` returns all routes, this one included. */
+/** `routes` returns all routes, including this one. */
 export function openApiRoute(
   routes: () => readonly Route[],
   { version }: { readonly version: string },
 ): Route {
-  // Anybody may ask for it, so it is made once. Other requests do not need the schemas.
+  // Created once, since everyone may request it. Other requests do not need the schemas.
   let text: string | undefined;
   return defineRoute("GET", "/_tandem/openapi.json", PUBLIC, async () => {
     const { openApiDocument } = await import("../../contract/index.ts");

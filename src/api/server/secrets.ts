@@ -1,26 +1,29 @@
-/** `/_tandem/secrets`: the keys that seal secrets in the store, and how they are changed. CouchDB has no counterpart. */
+/**
+ * `/_tandem/secrets`: the keys that seal secrets in the store, and their rotation. CouchDB has no
+ * counterpart.
+ */
 import type { SecretsStatus } from "../../contract/index.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** The keys of a node's store, by their ids. No key is shown. */
+/** The keys of a node's store, by id. No key is shown. */
 export interface SecretKeys {
   status(): Promise<SecretKeysStatus>;
-  /** Begins to seal everything with a new key, or goes on with it; returns when the new key seals. */
+  /** Starts or continues sealing everything with a new key. Returns when the new key is in use. */
   begin(): Promise<void>;
 }
 
 export interface SecretKeysStatus {
   readonly record: {
-    /** The key that seals. */
+    /** The key used for sealing. */
     readonly sealingId: string;
-    /** Those that the store needs, oldest first. */
+    /** Keys required by the store, oldest first. */
     readonly inUse: readonly string[];
   };
-  /** Those that this node has. */
+  /** Keys available to this node. */
   readonly hereIds: readonly string[];
-  /** Where this node has its keys from. */
+  /** Source of this node's keys. */
   readonly source: string;
   readonly rotation: {
     readonly state: string;

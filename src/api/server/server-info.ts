@@ -8,7 +8,7 @@ import { json, jsonText } from "../http/responses.ts";
 import { ADMIN, OPERATIONS, PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** For caches of every age. */
+/** For caches of any age. */
 const NOT_CACHED = {
   "Cache-Control": "no-cache",
   Expires: "Mon, 01 Jan 1990 00:00:00 GMT",
@@ -45,19 +45,19 @@ function welcome({ server }: ServerInfoParts): ApiResponse {
 
 function up({ isUp, isFull, settings: { maintenanceMode } }: ServerInfoParts): ApiResponse {
   if (maintenanceMode !== "false") {
-    // As CouchDB has it: `nolb` takes the node out of a load balancer, `true` out of everything.
+    // As in CouchDB: `nolb` removes the node from load balancers, `true` from everything.
     const status = maintenanceMode === "nolb" ? "nolb" : "maintenance_mode";
     return json(404, { status });
   }
   if (!isUp()) {
     return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
   }
-  // It reads, and it removes where it can: a load balancer has no reason to leave it.
+  // The node still reads, and removes where it can, so a load balancer has no reason to drop it.
   if (isFull()) return jsonText(200, '{"status":"ok","seeds":{},"disk_full":true}');
   return jsonText(200, '{"status":"ok","seeds":{}}');
 }
 
-/** We are one node to the outside. */
+/** To clients, the cluster is one node. */
 function membership({ server: { nodeName } }: ServerInfoParts): ApiResponse {
   return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
 }

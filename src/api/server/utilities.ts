@@ -1,4 +1,4 @@
-/** `/_utils/`: a browser program, such as Fauxton, from a folder that the configuration names. */
+/** `/_utils/`: a browser application, such as Fauxton, from a configured folder. */
 
 import { serverUrl } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
@@ -8,7 +8,7 @@ import { PAGE, PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 import type { StaticFiles } from "../http/static-files.ts";
 
-/** CouchDB's: what Fauxton needs, and nothing else. */
+/** CouchDB's policy, which Fauxton requires. */
 const CONTENT_SECURITY_POLICY =
   "child-src 'self' data: blob:; default-src 'self'; img-src 'self' data:; font-src 'self'; " +
   "script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; frame-src https://blog.couchdb.org;";
@@ -19,7 +19,7 @@ const PAGE_HEADERS: Headers = {
 };
 const ICON_HEADERS: Headers = { "Cache-Control": "public, max-age=31536000" };
 
-/** `files`: the files below `/_utils/`; undefined: none. */
+/** `files`: the files below `/_utils/`, if any. */
 export function utilityRoutes(files: StaticFiles | undefined): Route[] {
   const page = async (call: Call) =>
     serve(files, call, {
@@ -37,7 +37,7 @@ export function utilityRoutes(files: StaticFiles | undefined): Route[] {
   ];
 }
 
-/** The addresses in a page are relative to a folder. */
+/** Relative URLs in a page require a trailing slash. */
 function redirect(call: Call): ApiResponse {
   const location = `${serverUrl(call)}/_utils/`;
   return { status: 301, headers: { Location: location }, body: undefined };
