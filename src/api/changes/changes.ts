@@ -2,7 +2,7 @@
  * `_changes` in all its feeds:
  *
  *   normal        the changes at the time of the request, as one JSON object
- *   longpoll      the same, but waits for the first change if there are none
+ *   longpoll      the same, but waits for the first change if necessary
  *   continuous    a line per change, until the client disconnects
  *   eventsource   the same, as server-sent events
  */
