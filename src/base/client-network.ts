@@ -1,19 +1,37 @@
-/** Bits of an IPv6 address that a client chooses freely: all below a network of 64. */
+/** Groups of an IPv6 address that a client cannot choose: those of a network of 64 bits. */
 const NETWORK_GROUPS = 4;
+const GROUPS = 8;
+/** The beginning of an IPv6 address that stands for an IPv4 address. */
+const MAPPED_GROUPS = [0, 0, 0, 0, 0, 0xffff];
 
 /**
  * Returns what one client cannot change at will: its IPv4 address, or the network of its IPv6 address. Whatever is counted or
  * limited by address is counted by this.
  */
 export function clientNetwork(address: string): string {
-  const [, mapped] = /^::ffff:([\d.]+)$/i.exec(address) ?? [];
-  if (mapped !== undefined) return mapped;
-  if (!address.includes(":") || address.includes(".")) return address;
-  const [head = "", tail] = address.toLowerCase().split("::");
-  const groups = head === "" ? [] : head.split(":");
-  const after = tail === undefined || tail === "" ? [] : tail.split(":");
-  const gap = 8 - groups.length - after.length;
-  const zeros = Array.from({ length: tail === undefined ? 0 : gap }, () => "0");
-  const network = [...groups, ...zeros, ...after].slice(0, NETWORK_GROUPS);
-  return `${network.map((group) => Number.parseInt(group, 16).toString(16)).join(":")}::/64`;
+  if (!address.includes(":")) return address;
+  const groups = groupsOf(address);
+  if (MAPPED_GROUPS.every((group, index) => groups[index] === group)) {
+    return groups
+      .slice(MAPPED_GROUPS.length)
+      .flatMap((group) => [group >> 8, group & 0xff])
+      .join(".");
+  }
+  const network = groups.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
+  return `${network.join(":")}::/64`;
+}
+
+function groupsOf(address: string): readonly number[] {
+  const [head = [], tail] = address
+    .replace(/%.*$/, "")
+    .replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes: string[]) => {
+      const [a = 0, b = 0, c = 0, d = 0] = bytes.map(Number);
+      return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+    })
+    .split("::")
+    .map((part) => (part === "" ? [] : part.split(":")))
+    .map((part) => part.map((group) => Number.parseInt(group, 16)));
+  if (tail === undefined) return head;
+  const zeros = Array.from({ length: GROUPS - head.length - tail.length }, () => 0);
+  return [...head, ...zeros, ...tail];
 }

@@ -2,7 +2,7 @@
  * The replicator as the rest of the program sees it: start and cancel transient jobs, wait for them, look at all jobs.
  * The schedulers of the nodes run them.
  */
-import { OperationalError, type Runtime } from "../base/index.ts";
+import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
@@ -62,6 +62,8 @@ export type TransientOutcome =
   | { readonly kind: "failed"; readonly failure: ReplicationFailure }
   | { readonly kind: "removed" };
 
+/** Longest wait for a slot. Clients of CouchDB expect the answer immediately, and a cluster may have no free slot. */
+const START_MS_MAX = 10_000;
 /** A run that was told to stop has ended by then, or its node is dead or its endpoints do not answer. */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
@@ -260,15 +262,28 @@ export class Replicator {
     return this.#when(jobId, signal, decide, { state: "finished" });
   }
 
-  /** Waits until a job has begun, and says its replication id; or until it failed before that. */
+  /**
+   * Waits until a job has begun, and returns its replication id; or until it failed before that. After `START_MS_MAX` it
+   * returns the id that the job has by then: that of the job, if its replication id depends on a filter of the source.
+   */
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
-    return this.#when(jobId, signal, (job): string | ReplicationFailure | undefined => {
+    const decide = (job: Job | undefined): string | ReplicationFailure | undefined => {
       if (job === undefined) return { error: "not_found", reason: "missing" };
       const { state, replicationId, failure, lastStartMs } = decodeProgress(job);
       if (state === "failed") return failure;
       const hasBegun = lastStartMs > 0 || state !== "pending";
       return hasBegun ? (replicationId ?? jobId) : undefined;
-    });
+    };
+    const waiting = new Error("The job still waits for a slot");
+    try {
+      return await finishWithin(this.#parts.runtime.clock, START_MS_MAX, signal, {
+        work: (limited) => this.#when(jobId, limited, decide),
+        late: () => waiting,
+      });
+    } catch (error) {
+      if (error !== waiting) throw error;
+      return (await this.find(jobId))?.data.replicationId ?? jobId;
+    }
   }
 
   /** A job by replication id or job id; by a replication id the one that `asker` started, if there are several. */

@@ -8,7 +8,14 @@ import { setMaxListeners } from "node:events";
 import { isIPv6 } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createApi, pausingOf, UuidSource } from "../api/index.ts";
-import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
+import {
+  AssertionError,
+  assert,
+  errorCode,
+  type Runtime,
+  type Spans,
+  type Trace,
+} from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
@@ -134,19 +141,16 @@ async function startNode(
   const { kv, parts, sandbox, shown } = node;
   await parts.replicator.prepare();
   for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, parts.databases, name);
-  const undici = openUndiciFetch({
-    idleMsMax: () => parts.config.connectionCloseMs,
-    egressRules: egressRules(config.configuration),
-  });
+  const connections = openConnections(node);
   const isFrontend = config.nodeTypes.has("api_frontend");
-  const asking = isFrontend ? askingParts(node, undici.fetch) : undefined;
+  const asking = isFrontend ? askingParts(node, connections.fetch) : undefined;
   const listening = asking && (await serveApi(node, asking));
   if (listening !== undefined) shown.url = urlOf(config, listening.port);
   const services = [
     ...commonServices(node),
     ...(listening?.services ?? []),
     ...familyServices(node, family),
-    ...jobServices(node, store.renewer, undici.fetch),
+    ...jobServices(node, store.renewer, connections.fetch),
   ];
   const stopping = new AbortController();
   // Every service waits for it.
@@ -165,13 +169,28 @@ async function startNode(
         stopping.abort(new Error("The node is stopping"));
         await listening?.close();
         await supervised;
-        await undici.close();
+        await connections.close();
         await sandbox.close();
         await kv.close();
       })();
       return stopped;
     },
   };
+}
+
+/** Connections to other servers: only nodes that replicate open any (RFC 016). */
+function openConnections({ config, parts }: AssembledNode): {
+  readonly fetch: Fetch;
+  close(): Promise<void>;
+} {
+  if (!config.nodeTypes.has("replication")) {
+    const refusal = new AssertionError("A node that only serves opens no connections to others");
+    return { fetch: () => Promise.reject(refusal), close: async () => {} };
+  }
+  return openUndiciFetch({
+    idleMsMax: () => parts.config.connectionCloseMs,
+    egressRules: egressRules(config.configuration),
+  });
 }
 
 /** A node that is put together and not yet running. */

@@ -138,6 +138,10 @@ onSharedStores((openStore) => {
           },
         });
       }
+      expect((await frontend.call("PUT", "/_tandem/rules/all", rule)).status).toBe(201);
+      const lastError = async () =>
+        (await frontend.call("GET", "/_tandem/rules/all")).body.status.last_error;
+      expect(await lastError()).toMatchObject({ error: "no_replication_node" });
       expect(requestCount).toBe(0);
 
       const replicator = processes.start({ ...options, flags: ["--node-type", "replication"] });
@@ -151,6 +155,13 @@ onSharedStores((openStore) => {
         status: 502,
         body: { reason: expect.stringContaining("The source cannot be listed") },
       });
+      await frontend.call("PUT", "/a");
+      const ownRule = { source: "local", databases: ["a"], target: "copy-of-{db}" };
+      expect(await frontend.call("PUT", "/_tandem/rules/own?dry_run=true", ownRule)).toMatchObject({
+        status: 200,
+        body: { create: { count: 1, first: ["a"] }, cancel: { count: 0, first: [] } },
+      });
+      await frontend.onceAnswered(lastError, (last) => last?.error !== "no_replication_node");
       expect(listeningPorts(frontend.child.pid as number)).toEqual([frontend.port]);
       expect(listeningPorts(replicator.pid as number)).toEqual([]);
     } finally {

@@ -46,6 +46,31 @@ test("a job whose node died waits as soon as the node has lost its lease, though
   await frontend.stop();
 });
 
+test("who starts a continuous job that gets no slot learns an id of it after ten seconds", async () => {
+  const world = new World("no slot");
+  const frontend = openVirtualNode({ world });
+  await frontend.start({ runsJobs: false });
+  const { replicator } = frontend;
+  const filtered = { ...BODY, target: "c", filter: "design/filter" };
+  const ids = await Promise.all(
+    [BODY, filtered].map((body) => world.until(replicator.start(parseReplication(body), JOE))),
+  );
+  const answers: unknown[] = [];
+  for (const [index, id] of ids.entries()) {
+    void replicator.started(id, FOREVER).then((answer) => {
+      answers[index] = answer;
+    });
+  }
+  await world.time.run(world.time.nowMs + 9900);
+  expect(answers).toEqual([]);
+  await world.time.run(world.time.nowMs + 200);
+  expect(answers).toEqual([expect.stringMatching(/^[0-9a-f]{32}\+continuous$/), ids[1]]);
+  for (const answer of answers) {
+    expect(await world.until(replicator.cancel(String(answer), JOE))).toBe(answer);
+  }
+  await frontend.stop();
+});
+
 test("a job that version 0.1 stored as running is shown as its queue has it", async () => {
   const { frontend, worker, id, shown } = await open();
   const { world, kv, jobs } = frontend;

@@ -1,7 +1,8 @@
 /** What is known of a rule and its jobs, from counters: it costs the same for a hundred thousand jobs as for one. */
 import type { Clock } from "../../base/index.ts";
-import type { Jobs } from "../../jobs/index.ts";
-import type { Subspace } from "../../kv/index.ts";
+import type { Job, Jobs } from "../../jobs/index.ts";
+import type { ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { ReplicationFailure } from "../jobs/failing.ts";
 import type { IndexView } from "../jobs/index-view.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import type { JobIndex } from "../jobs/job-index.ts";
@@ -30,6 +31,12 @@ export interface RuleSummariesParts {
   readonly subspace: Subspace;
 }
 
+const UNFOLLOWED: ReplicationFailure = {
+  error: "no_replication_node",
+  reason:
+    "No replication node runs, so the rule is not followed. Start one with --node-type replication",
+};
+
 export class RuleSummaries {
   readonly #parts: RuleSummariesParts;
   readonly #keys: ReplicatorKeys;
@@ -53,7 +60,18 @@ export class RuleSummaries {
         this.#lagSec(view, uuid),
       ]);
     const counts = { jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec };
-    return { ...decodeRuleProgress(job?.data ?? {}), ...counts };
+    const progress = decodeRuleProgress(job?.data ?? {});
+    const failure = progress.failure ?? (await this.#unfollowed(view.tx, job));
+    return { ...progress, failure, ...counts };
+  }
+
+  async #unfollowed(
+    tx: ReadTransaction,
+    job: Job | undefined,
+  ): Promise<ReplicationFailure | undefined> {
+    if (job?.state !== "pending") return undefined;
+    const workers = await this.#parts.jobs.workers.members(tx);
+    return workers.some(({ types }) => types.includes(RULE_TYPE)) ? undefined : UNFOLLOWED;
   }
 
   async #lagSec(view: IndexView, uuid: string): Promise<number> {

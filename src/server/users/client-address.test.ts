@@ -27,6 +27,7 @@ test.each([
   ["a chain of proxies is followed", "10.0.0.5", "198.51.100.7, 10.0.0.6", "198.51.100.7"],
   ["a port is left out", "10.0.0.5", "198.51.100.7:4711", "198.51.100.7"],
   ["a bracketed port is left out", "10.0.0.5", "[2001:db8::1]:80", "2001:db8::1"],
+  ["an empty item does not count", "10.0.0.5", "198.51.100.7, ,", "198.51.100.7"],
   ["a proxy without the header is the client", "10.0.0.5", undefined, "10.0.0.5"],
   ["a word is no address", "10.0.0.5", "unknown", "10.0.0.5"],
 ])("%s", (_, peer, forwarded, client) => {

@@ -10,7 +10,7 @@ const FORWARDED_FOR = "x-forwarded-for";
  */
 export function clientAddress({ peer, headers }: ApiRequest, proxies: BlockList): string {
   let client = peer;
-  const forwarded = (headers.get(FORWARDED_FOR) ?? "").split(",");
+  const forwarded = (headers.get(FORWARDED_FOR) ?? "").split(",").filter((item) => item.trim());
   while (isTrusted(client, proxies)) {
     const before = addressOf(forwarded.pop() ?? "");
     if (isIP(before) === 0) return client;
