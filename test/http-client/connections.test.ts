@@ -133,11 +133,14 @@ test.each([
   expect(await get(url, { tls })).toBe("client");
 });
 
-test("the authorities of the operating system are trusted", async () => {
+test.each([
+  ["a job", { tls: { verify: true } }],
+  ["a webhook or a command, which says nothing of TLS,", {}],
+])("%s trusts the authorities of the operating system", async (_, connection) => {
   const url = `https://localhost:${await openTlsServer()}/`;
   vi.stubEnv("SSL_CERT_FILE", file("ca.pem"));
   closing.push(() => vi.unstubAllEnvs());
-  expect(await get(url, { tls: { verify: true } })).toBe("nobody");
+  expect(await get(url, connection)).toBe("nobody");
 });
 
 test("a busy pool uses a renewed client certificate within a minute, and keeps the old one while files do not fit", async () => {

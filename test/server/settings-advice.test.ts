@@ -8,7 +8,7 @@ import {
   ineffectiveness,
 } from "../../src/server/settings/settings-advice.ts";
 
-/** `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, those in its comments, too. */
+/** `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, with its comments, and those that only its sources read. */
 const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
 
 const opened = (given: string): Configuration =>
@@ -81,6 +81,13 @@ test("every setting of CouchDB's default.ini has its effect, or has none for a r
 
 test.each([
   ["chttpd_auth", "authentication_db", "people", "_users: users are found in no other database"],
+  ["couchdb", "users_db_suffix", "people", "_users: users are found in no other database"],
+  [
+    "replicator",
+    "connect_to",
+    "10.0.0.7",
+    "no value: jobs would connect to the hosts in their URLs; name the other host there, or use a proxy",
+  ],
   [
     "couchdb",
     "enable_database_recovery",

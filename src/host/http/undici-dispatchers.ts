@@ -16,6 +16,8 @@ const CONNECTIONS_MAX = 200;
 /** Pools that are unused for so long are closed; those used longer are opened again. */
 const UNUSED_MS_MAX = 10 * 60_000;
 const AGE_MS_MAX = 24 * 3_600_000;
+/** For requests that say nothing of TLS, such as those of webhooks and commands, and for proxies. */
+const DEFAULT_TLS: TlsSettings = { verify: true };
 
 interface OpenDispatcher {
   readonly dispatcher: Dispatcher;
@@ -23,9 +25,9 @@ interface OpenDispatcher {
   readonly rules: EgressRules | undefined;
   readonly openedAtMs: number;
   usedAtMs: number;
-  readonly tls: TlsSettings | undefined;
+  readonly tls: TlsSettings;
   /** Of the files of certificates that it was opened with. */
-  readonly stamp: string | undefined;
+  readonly stamp: string;
   stampedAtMs: number;
 }
 
@@ -49,9 +51,9 @@ export class UndiciDispatchers {
       open.usedAtMs = nowMs;
       return open.dispatcher;
     }
-    const { tls } = connection;
+    const { tls = DEFAULT_TLS } = connection;
     // Before the files are read: one that changes meanwhile is read again.
-    const stamp = tls && stampOf(tls);
+    const stamp = stampOf(tls);
     let dispatcher: Dispatcher;
     try {
       dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
@@ -77,7 +79,7 @@ export class UndiciDispatchers {
   #isCurrent(open: OpenDispatcher, nowMs: number, idleMsMax: number): boolean {
     const isSame = open.idleMsMax === idleMsMax && open.rules === this.#guard?.rules;
     if (!isSame || nowMs - open.openedAtMs >= AGE_MS_MAX) return false;
-    if (open.tls === undefined || nowMs - open.stampedAtMs < STAMP_MS) return true;
+    if (nowMs - open.stampedAtMs < STAMP_MS) return true;
     if (stampOf(open.tls) !== open.stamp) return false;
     open.stampedAtMs = nowMs;
     return true;
@@ -100,7 +102,7 @@ function openDispatcher(
   idleMsMax: number,
   guard: EgressGuard | undefined,
 ): Dispatcher {
-  const connect = tls === undefined ? {} : tlsOptions(tls);
+  const connect = tls && tlsOptions(tls);
   const pool = {
     connections: isFeed ? null : CONNECTIONS_MAX,
     keepAliveTimeout: idleMsMax,
@@ -113,14 +115,18 @@ function openDispatcher(
       ...pool,
       // A connection is not told for which port it resolves a name, so each origin has a resolver of its own.
       factory: (origin, options) =>
-        new Pool(origin, { ...options, connect: { ...connect, ...lookupFor(String(origin)) } }),
+        new Pool(origin, {
+          ...options,
+          connect: { ...(connect ?? defaultOptions(origin)), ...lookupFor(String(origin)) },
+        }),
     });
   }
+  const requestTls = connect ?? tlsOptions(DEFAULT_TLS);
   const { protocol, username, password } = new URL(proxyUrl);
   if (protocol === "socks5:") {
     // `requestTls` is read, but not among its declared options.
     const proxyConnect = buildConnector(lookupFor(proxyUrl));
-    const options = { ...pool, requestTls: connect, connect: proxyConnect };
+    const options = { ...pool, requestTls, connect: proxyConnect };
     return new Socks5ProxyAgent(proxyUrl, options);
   }
   const [user, secret] = [username, password].map((text) => percentDecode(text) ?? text);
@@ -131,9 +137,14 @@ function openDispatcher(
     ...(pair === ":" ? {} : { token: `Basic ${Buffer.from(pair).toString("base64")}` }),
     // Proxies let plain requests pass as such, and often tunnels to port 443 only.
     proxyTunnel: false,
-    requestTls: connect,
-    proxyTls: lookupFor(proxyUrl),
+    requestTls,
+    proxyTls: { ...defaultOptions(proxyUrl), ...lookupFor(proxyUrl) },
   });
+}
+
+/** Reads the authorities of the system only for an origin that speaks TLS. */
+function defaultOptions(origin: string | URL): buildConnector.BuildOptions {
+  return new URL(origin).protocol === "https:" ? tlsOptions(DEFAULT_TLS) : {};
 }
 
 function tlsOptions(settings: TlsSettings): buildConnector.BuildOptions {

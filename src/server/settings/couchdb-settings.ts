@@ -82,7 +82,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
     keys: ["max_document_id_length", "max_attachment_size"],
     why: "the limits of the store count",
   },
-  { section: "couchdb", keys: ["attachment_writer_timeout"], why: NO_SHARDS },
+  { section: "couchdb", keys: ["attachment_writer_timeout", "read_repair_lag"], why: NO_SHARDS },
   {
     section: "purge",
     why: "100 documents and 1000 revisions are purged in a transaction, and more in several",
@@ -99,6 +99,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
     why: NO_ERLANG,
   },
   { section: "chttpd", keys: ["secure_rewrites", "rewrite_limit"], why: "there are no rewrites" },
+  { section: "chttpd", keys: ["stats_reporter"], why: NO_HANDLERS },
   { section: "chttpd", keys: ["allow_jsonp"], why: "JSONP is not answered; use CORS" },
   {
     section: "chttpd",
@@ -164,9 +165,19 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   { section: "fabric", why: NO_SHARDS },
   { section: "rexi", why: NO_SHARDS },
   { section: "reshard", why: NO_SHARDS },
+  { section: "mem3_reshard", why: NO_SHARDS },
   { section: "custodian", why: NO_SHARDS },
   { section: "global_changes", why: "`_db_updates` is read from the store" },
   { section: "view_updater", why: NO_VIEWS },
+  { section: "view_compaction", why: NO_VIEWS },
+  { section: "database_compaction", why: NO_FILES },
+  { section: "compactions", why: NO_FILES },
+  { section: "vhosts", why: "there are no virtual hosts; a proxy in front can rewrite paths" },
+  {
+    section: "ssl",
+    keys: ["ecc_curves", "signature_algs"],
+    why: "those of Node.js count; `ciphers` and `tls_versions` can be restricted",
+  },
   { section: "view_upgrade", why: NO_VIEWS },
   { section: "indexers", why: "there are no views, and jobs build the indexes of `_find`" },
   {
@@ -210,12 +221,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   {
     section: "replicator",
     keys: ["cacert_reload_interval_hours"],
-    why: "authorities are read when a connection pool is opened",
-  },
-  {
-    section: "replicator",
-    keys: ["cacert_reload_interval_hours"],
-    why: "a file with certificates is read again when it has changed",
+    why: "files with authorities are read again within ten seconds of their change",
   },
   {
     section: "replicator",
@@ -236,6 +242,9 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
       "syslog_port",
       "syslog_appid",
       "syslog_facility",
+      "syslog_enterprise_number",
+      "include_sasl",
+      "report_level",
     ],
     why: TO_STANDARD_ERROR,
   },
@@ -272,6 +281,7 @@ export const FREE_SECTIONS: readonly string[] = [
 export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
   fixed("chttpd_auth", "authentication_db", "_users", "users are found in no other database"),
   fixed("couch_httpd_auth", "authentication_db", "_users", "users are found in no other database"),
+  fixed("couchdb", "users_db_suffix", "_users", "users are found in no other database"),
   fixed(
     "couchdb",
     "enable_database_recovery",
