@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import {
+  chooseCycle,
   chooseStops,
-  chooseSurplus,
-  chooseTurns,
   type DueJobs,
+  type OtherNode,
   type RunningJob,
   waitingCount,
   waitingCountMax,
@@ -11,7 +11,7 @@ import {
 
 const NOW_MS = 1_000_000;
 const SLOTS = { jobsMax: 3, churnMax: 2, cycleMs: 60_000, runMsMin: 60_000, nowMs: NOW_MS };
-const NOBODY = { count: 0, givingWay: [] };
+const NO_WAITING = { count: 0, givingWay: [] };
 
 interface Named extends RunningJob {
   readonly name: string;
@@ -28,7 +28,7 @@ const ONE_SHOT = { isContinuous: false };
 test.each<
   [string, readonly Named[], Partial<typeof SLOTS>, Parameters<typeof chooseStops>[2], string[]]
 >([
-  ["nobody waits", [job("x", 90), job("y", 90), job("z", 90)], {}, NOBODY, []],
+  ["nobody waits", [job("x", 90), job("y", 90), job("z", 90)], {}, NO_WAITING, []],
   ["a slot is free", [job("x", 90)], {}, { count: 2, givingWay: ["a"] }, []],
   [
     "more wait than there are free slots",
@@ -97,14 +97,14 @@ test.each<
     "fewer slots: continuous jobs stop first, however young",
     [job("x", 900, ONE_SHOT), job("y", 1), job("z", 5)],
     { jobsMax: 1 },
-    NOBODY,
+    NO_WAITING,
     ["z", "y"],
   ],
   [
     "fewer slots: one-shot jobs last, and the churn is no limit",
     [job("x", 900, ONE_SHOT), job("y", 1), job("z", 5, ONE_SHOT)],
     { jobsMax: 0, churnMax: 0 },
-    NOBODY,
+    NO_WAITING,
     ["y", "x", "z"],
   ],
   [
@@ -145,22 +145,30 @@ test("of a crowded group those stop that had their turn, the longest running fir
     job("stopping", 200, { isStopping: true }),
     job("elsewhere", 200, { group: "b" }),
   ];
-  const turns = (count: number) =>
-    chooseTurns(running, SLOTS, new Map([["a", count]])).map(({ name }) => name);
-  expect(turns(1)).toEqual(["oldest"]);
-  expect(turns(9)).toEqual(["oldest", "older"]);
-  expect(chooseTurns(running, SLOTS, new Map())).toEqual([]);
+  const slots = { ...SLOTS, jobsMax: 100 };
+  const turns = (crowded: ReadonlyMap<string, number>) =>
+    chooseCycle(running, slots, { waiting: NO_WAITING, crowded, others: [] }).forWaiting.map(
+      ({ name }) => name,
+    );
+  expect(turns(new Map([["a", 1]]))).toEqual(["oldest"]);
+  expect(turns(new Map([["a", 9]]))).toEqual(["oldest", "older"]);
+  expect(turns(new Map())).toEqual([]);
 });
 
 test("max_churn bounds the turns of all crowded groups together, and the other stops of the cycle count", () => {
   const groups = ["a", "b", "c", "d"];
   const running = groups.map((group, index) => job(group, 100 + index, { group }));
   const crowded = new Map(groups.map((group) => [group, 5] as const));
-  const turns = (churnMax: number, stopCount: number) =>
-    chooseTurns(running, { ...SLOTS, churnMax }, crowded, stopCount).map(({ name }) => name);
-  expect(turns(2, 0)).toEqual(["d", "c"]);
-  expect(turns(2, 1)).toEqual(["d"]);
-  expect(turns(2, 3)).toEqual([]);
+  const stops = (churnMax: number, count: number) => {
+    const waiting = { count, givingWay: ["a"] };
+    const slots = { ...SLOTS, jobsMax: 4, churnMax };
+    const { forWaiting } = chooseCycle(running, slots, { waiting, crowded, others: [] });
+    return forWaiting.map(({ name }) => name);
+  };
+  expect(stops(2, 0)).toEqual(["d", "c"]);
+  expect(stops(2, 1)).toEqual(["a", "d"]);
+  expect(stops(1, 1)).toEqual(["a"]);
+  expect(stops(4, 1)).toEqual(["a", "d", "c", "b"]);
 });
 
 test("a node gives up what is above its share, unless that is little, and never one-shot jobs or those that had no turn", () => {
@@ -171,15 +179,24 @@ test("a node gives up what is above its share, unless that is little, and never 
     job("snapshot", 200, ONE_SHOT),
     job("stopping", 200, { isStopping: true }),
   ];
+  const cycle = (others: readonly OtherNode[], crowded = new Map<string, number>()) => {
+    const { forWaiting, surplus } = chooseCycle(running, slots, {
+      waiting: NO_WAITING,
+      crowded,
+      others,
+    });
+    return [forWaiting, surplus].map((jobs) => jobs.map(({ name }) => name));
+  };
   const surplus = (...counts: number[]) =>
-    chooseSurplus(
-      running,
-      slots,
-      counts.map((runningCount) => ({ slots: 100, runningCount })),
-    ).map(({ name }) => name);
+    cycle(counts.map((runningCount) => ({ slots: 100, runningCount })))[1];
   expect(surplus()).toEqual([]);
   expect(surplus(11)).toEqual([]);
   expect(surplus(9)).toEqual([]);
-  expect(surplus(5)).toEqual(["old-8", "old-7", "old-6"]);
-  expect(chooseSurplus(running, slots, [{ slots: 0, runningCount: 0 }])).toEqual([]);
+  expect(surplus(6)).toEqual(["old-8", "old-7"]);
+  expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
+  expect(cycle([{ slots: 0, runningCount: 0 }])).toEqual([[], []]);
+  // A rule whose jobs take turns all the time keeps no node from its share.
+  const idle = [{ slots: 100, runningCount: 0 }];
+  expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
+  expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);
 });

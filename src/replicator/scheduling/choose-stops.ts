@@ -97,11 +97,11 @@ export function chooseStops<Job extends RunningJob>(
  * of these wait. Those that have run longest come first. `stopCount` jobs stop in this cycle already: all together are `max_churn`
  * at most.
  */
-export function chooseTurns<Job extends RunningJob>(
+function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
   slots: Slots,
   crowded: ReadonlyMap<string, number>,
-  stopCount = 0,
+  stopCount: number,
 ): Job[] {
   const byAge = (left: Job, right: Job): number => left.startedAtMs - right.startedAtMs;
   return [...crowded]
@@ -138,21 +138,49 @@ export function shareOf(
 
 /**
  * Continuous jobs that had their turn and go to nodes that have less to do, such as one that has just joined: the longest
- * running first, and `max_churn` at most.
+ * running first. `stopping` jobs stop in this cycle already, and waiting ones take their place here.
  */
-export function chooseSurplus<Job extends RunningJob>(
+function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
   slots: Slots,
   others: readonly OtherNode[],
+  stopping: readonly Job[],
 ): Job[] {
   const staying = running.filter(({ isStopping }) => !isStopping);
   const share = shareOf(slots, staying.length, others);
   const surplus = staying.length - share;
   if (surplus <= Math.max(1, share * SURPLUS_RATIO)) return [];
   return staying
-    .filter((job) => job.isContinuous && hadItsTurn(job, slots))
+    .filter((job) => job.isContinuous && hadItsTurn(job, slots) && !stopping.includes(job))
     .sort((left, right) => left.startedAtMs - right.startedAtMs)
-    .slice(0, Math.min(surplus, slots.churnMax));
+    .slice(0, Math.max(0, Math.min(surplus, slots.churnMax - stopping.length)));
+}
+
+/** The jobs that stop in a cycle: `max_churn` at most, unless there are fewer slots than jobs. */
+export interface Cycle<Job> {
+  /** Their slots are for jobs that wait. */
+  readonly forWaiting: readonly Job[];
+  /** Their slots stay free for a while, since other nodes are to run these jobs. */
+  readonly surplus: readonly Job[];
+}
+
+export function chooseCycle<Job extends RunningJob>(
+  running: readonly Job[],
+  slots: Slots,
+  {
+    waiting,
+    crowded,
+    others,
+  }: {
+    readonly waiting: Waiting;
+    readonly crowded: ReadonlyMap<string, number>;
+    readonly others: readonly OtherNode[];
+  },
+): Cycle<Job> {
+  const stops = chooseStops(running, slots, waiting);
+  const left = running.filter((job) => !stops.includes(job));
+  const forWaiting = [...stops, ...chooseTurns(left, slots, crowded, stops.length)];
+  return { forWaiting, surplus: chooseSurplus(running, slots, others, forWaiting) };
 }
 
 /** Slots that are free, or whose job has been told to stop. */

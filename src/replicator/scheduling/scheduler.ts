@@ -31,13 +31,10 @@ import type { NodeStore } from "../nodes/node-store.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import {
-  chooseStops,
-  chooseSurplus,
-  chooseTurns,
+  chooseCycle,
   type DueJobs,
   NOBODY,
   type OtherNode,
-  type Slots,
   waitingCount,
   waitingCountMax,
 } from "./choose-stops.ts";
@@ -258,27 +255,19 @@ export class Scheduler {
     this.#planCycle();
     const count = waitingCount(before, waiting);
     const givingWay = count === 0 ? [] : await this.#givingWay();
-    const forOthers = chooseStops(running, slots, { count, givingWay });
-    const left = running.filter((run) => !forOthers.includes(run));
-    const turns = chooseTurns(left, slots, await this.#crowded(), forOthers.length);
-    const stops = [...forOthers, ...turns];
-    if (stops.length === 0) return this.#shareOut(running, slots);
+    const { forWaiting, surplus } = chooseCycle(running, slots, {
+      waiting: { count, givingWay },
+      crowded: await this.#crowded(),
+      others: running.length < 2 ? [] : await this.#others(),
+    });
+    if (surplus.length > 0) {
+      // Nodes with less to do should have these jobs, and are left to take them for a while.
+      this.#yielding = { untilMs: nowMs + YIELD_MS, jobsMax: running.length - surplus.length };
+    }
+    const stops = [...forWaiting, ...surplus];
+    if (stops.length === 0) return;
     this.#running.stop(stops);
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });
-  }
-
-  /** Gives up jobs that nodes with less to do should have, and leaves them to these for a while. */
-  async #shareOut(running: ReturnType<RunningJobs["list"]>, slots: Slots): Promise<void> {
-    if (running.length < 2) return;
-    const others = await this.#others();
-    const surplus = chooseSurplus(running, slots, others);
-    if (surplus.length === 0) return;
-    this.#yielding = {
-      untilMs: slots.nowMs + YIELD_MS,
-      jobsMax: running.length - surplus.length,
-    };
-    this.#running.stop(surplus);
-    this.#runtime.trace.event("replication.rotated", { stopped: surplus.length, waiting: 0 });
   }
 
   /** Other members that take jobs, as they reported last. */
