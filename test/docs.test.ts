@@ -58,3 +58,29 @@ test.each(decisions)("decision %s has a status and the parts of all of them", (n
   const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);
   expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
 });
+
+test("every page and example names versions of FoundationDB that clusters.md says were tried, and installs one package", () => {
+  const clusters = readFileSync(join(ROOT, "docs/clusters.md"), "utf8");
+  const [, header = ""] = /^\| \| FoundationDB (.+)$/m.exec(clusters) ?? [];
+  const tried = versionsIn(header);
+  expect(tried).toHaveLength(4);
+  const [install, ...others] = new Set(clusters.match(INSTALLATION));
+  expect([install, others]).toEqual([expect.stringContaining("--omit=dev"), []]);
+  const examples = readdirSync(join(ROOT, "examples")).map((name) => join(ROOT, "examples", name));
+  const named = [...pages.filter((page) => !page.startsWith(DECISIONS)), ...examples];
+  for (const page of named) {
+    const text = readFileSync(page, "utf8");
+    expect(
+      versionsIn(text).filter((version) => !tried.includes(version)),
+      page,
+    ).toEqual([]);
+    for (const command of text.match(INSTALLATION) ?? []) expect(command, page).toBe(install);
+  }
+});
+
+const INSTALLATION = /npm install [^\n]*foundationdb@[\d.]+/g;
+
+/** Versions of the release series of FoundationDB. */
+function versionsIn(text: string): readonly string[] {
+  return text.match(/(?<![\d.])(?:6\.[23]|7\.[1-4])\.\d+(?![\d.]*\d)/g) ?? [];
+}

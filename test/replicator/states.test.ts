@@ -1,6 +1,7 @@
 /** Which state is shown: whether a job runs is the queue's fact, and nobody else's. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
+import { openWholeApi } from "../server/whole-api.fixture.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
@@ -84,5 +85,56 @@ test("a job that version 0.1 stored as running is shown as its queue has it", as
     }),
   );
   expect(await shown()).toEqual(["pending", undefined]);
+  await frontend.stop();
+});
+
+test("a frontend shows a job that runs elsewhere, and a parked one, as the table of docs/spec/replicator.md says", async () => {
+  const world = new World("views");
+  const config = { parkAfterSec: 60 };
+  const frontend = openVirtualNode({ world, config });
+  await frontend.start({ runsJobs: false });
+  const worker = openVirtualNode({ world, config, nodeName: "first" });
+  await worker.start();
+  const user = { name: "joe", roles: ["_admin"], isAdmin: true };
+  const authenticate = async () => user;
+  const api = await world.until(openWholeApi({ node: frontend, authenticate }));
+  const ask = async (request: string, body?: object) =>
+    (await world.until(api.ask(request, body === undefined ? {} : { body }))).json;
+  for (const name of ["a", "b", "_replicator"]) await frontend.createDatabase(name);
+  await ask("PUT /_replicator/job", BODY);
+  const views = async () => {
+    const [{ jobs }, { docs }, tasks, own] = [
+      await ask("GET /_scheduler/jobs"),
+      await ask("GET /_scheduler/docs"),
+      await ask("GET /_active_tasks"),
+      await ask("GET /_tandem/jobs"),
+    ];
+    const queue = await world.until(
+      frontend.kv.read((tx) => frontend.jobs.counts.read(tx, "replication", "_replicator")),
+    );
+    return {
+      jobs: jobs.map(({ state }: { state: string }) => state),
+      docs: docs.map(({ state }: { state: string }) => state),
+      tasks: tasks.map(({ node }: { node: string }) => node),
+      parked: own.jobs.map(({ parked }: { parked: boolean }) => parked),
+      queue,
+    };
+  };
+  await world.time.run(world.time.nowMs + 10_000);
+  const alike = { jobs: ["running"], docs: ["running"] };
+  expect(await views()).toEqual({
+    ...alike,
+    tasks: ["first"],
+    parked: [false],
+    queue: { pending: 0, running: 1, finished: 0 },
+  });
+  await world.time.run(world.time.nowMs + 120_000);
+  expect(await views()).toEqual({
+    ...alike,
+    tasks: [],
+    parked: [true],
+    queue: { pending: 1, running: 0, finished: 0 },
+  });
+  await worker.stop();
   await frontend.stop();
 });

@@ -41,7 +41,10 @@ test("a rule is made, shown with its status, changed and removed", async () => {
       lag_sec: 0,
       listed: null,
       followed_by: null,
-      last_error: null,
+      last_error: {
+        error: "no_replication_node",
+        reason: expect.stringMatching(/^No repl.*Start/),
+      },
       cannot_copy: 0,
       faults: [],
     },
