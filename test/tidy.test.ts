@@ -59,6 +59,17 @@ test("a circle of imports is noticed, even one of types", () => {
   );
 });
 
+test.each([
+  ["a module that is loaded later", 'const b = await import("./b.ts");'],
+  ["a type of a module", 'type B = typeof import("./b.ts");'],
+])("a circle through %s is noticed", (_, line) => {
+  const sources = new Map([
+    ["cli/a.ts", line],
+    ["cli/b.ts", 'import type { A } from "./a.ts";'],
+  ]);
+  expect(checkCircles(sources)).toEqual(["imports in a circle: cli/a.ts > cli/b.ts"]);
+});
+
 test("a circle of folders is noticed, where no file is in one", () => {
   const sources = new Map([
     ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],

@@ -1,7 +1,8 @@
 /** Circles among the imports of files, and of folders. Imports of types count: a reader of one file of a circle has to read all of them. */
 import { posix } from "node:path";
 
-const IMPORT = /(?:\bfrom|\bimport) "(\.\.?\/[^"]+\.tsx?)"/g;
+/** Static imports, and `import("…")` as an expression or a type. */
+const IMPORT = /\b(?:from |import |import\()"(\.\.?\/[^"]+\.tsx?)"/g;
 
 /** The files that each file imports, of those that are given. */
 function importsOf(texts: ReadonlyMap<string, string>): Map<string, readonly string[]> {

@@ -19,7 +19,16 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   "http-client": ["base", "protocol"],
   documents: ["base", "kv", "databases", "protocol"],
   indexes: ["base", "kv", "jobs", "databases", "protocol", "documents"],
-  replicator: ["base", "contract", "kv", "jobs", "databases", "protocol", "documents", "http-client"],
+  replicator: [
+    "base",
+    "contract",
+    "kv",
+    "jobs",
+    "databases",
+    "protocol",
+    "documents",
+    "http-client",
+  ],
   api: [
     "base",
     "contract",

@@ -11,9 +11,9 @@ import { gunzipSync } from "node:zlib";
 import { createLogWriter } from "../host/index.ts";
 import { compareDatabases, describeDifference, parseReplication } from "../replicator/index.ts";
 import { openServer, readConfig, VERSION } from "../server/index.ts";
-import { openConnections } from "./connections.ts";
-import { Progress } from "./progress.ts";
-import { describe } from "./verify.ts";
+import { openConnections } from "./replicate/connections.ts";
+import { describe } from "./replicate/verify.ts";
+import { Progress } from "./terminal/progress.ts";
 
 /** Two folders up, from `src/cli` as from `dist/cli`. */
 const DATA = new URL("../../demo/data/", import.meta.url);

@@ -7,19 +7,19 @@ import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
 import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
-import { addBackupCommands } from "./backup-commands.ts";
-import { addBudgetsCommand } from "./budgets.ts";
-import { endWhenUnread } from "./closed-outputs.ts";
 import { addCompletionCommand } from "./completion.ts";
-import { addConfigCommands } from "./config.ts";
-import { addEndpointsCommand } from "./endpoints.ts";
-import { escapeOutputs } from "./escaped-outputs.ts";
-import { addJobsCommand } from "./jobs.ts";
-import { addMoveCommand } from "./move.ts";
-import { addNodesCommand } from "./nodes.ts";
-import { addRulesCommand } from "./rules.ts";
-import { addSecretsCommand } from "./secrets.ts";
-import { addStoreCommands } from "./store.ts";
+import { addMoveCommand } from "./move/move.ts";
+import { addBudgetsCommand } from "./server/budgets.ts";
+import { addConfigCommands } from "./server/config.ts";
+import { addEndpointsCommand } from "./server/endpoints.ts";
+import { addJobsCommand } from "./server/jobs.ts";
+import { addNodesCommand } from "./server/nodes.ts";
+import { addRulesCommand } from "./server/rules.ts";
+import { addSecretsCommand } from "./server/secrets.ts";
+import { addBackupCommands } from "./store/backup-commands.ts";
+import { addStoreCommands } from "./store/store.ts";
+import { endWhenUnread } from "./terminal/closed-outputs.ts";
+import { escapeOutputs } from "./terminal/escaped-outputs.ts";
 
 function port(text: string): number {
   const number = integer(text);
@@ -100,8 +100,8 @@ program
   )
   .action(async (source, target, flags) =>
     flags.all === true
-      ? (await import("./replicate-all.ts")).replicateAll(source, target, flags)
-      : (await import("./replicate.ts")).replicate(source, target, flags),
+      ? (await import("./replicate/replicate-all.ts")).replicateAll(source, target, flags)
+      : (await import("./replicate/replicate.ts")).replicate(source, target, flags),
   );
 
 program
@@ -116,7 +116,7 @@ program
   .option(...EXCEPT)
   .option("--security", "with --all: compare the security objects, too")
   .action(async (source, target, flags) => {
-    const { verify, verifyAll } = await import("./verify.ts");
+    const { verify, verifyAll } = await import("./replicate/verify.ts");
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 

@@ -9,8 +9,8 @@ import {
   startChildProgram,
 } from "../host/index.ts";
 import { openServer, readConfig, type ServeOptions, VERSION } from "../server/index.ts";
-import { reportError } from "./describe-error.ts";
-import { onStopSignal } from "./stop-signals.ts";
+import { reportError } from "./terminal/describe-error.ts";
+import { onStopSignal } from "./terminal/stop-signals.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
 const STOP_MS_MAX = 10_000;

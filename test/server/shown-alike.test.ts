@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { Command } from "commander";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { addJobsCommand } from "../../src/cli/jobs.ts";
+import { addJobsCommand } from "../../src/cli/server/jobs.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";

@@ -128,7 +128,7 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "replicate --json succeeds although documents failed",
-    path: "src/cli/replicate.ts",
+    path: "src/cli/replicate/replicate.ts",
     text: 'ending.kind === "stopped" || failures.length > 0 ? 1 : 0',
     replacement:
       'ending.kind === "stopped" || (failures.length > 0 && flags.json !== true) ? 1 : 0',
@@ -241,16 +241,16 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a repeated request does not name its failure",
-    path: "src/cli/describe-error.ts",
+    path: "src/cli/terminal/describe-error.ts",
     text: "const sentence = error === undefined ?",
     replacement: "const sentence = true ?",
-    tests: ["src/cli/describe-error.test.ts"],
+    tests: ["src/cli/terminal/describe-error.test.ts"],
   },
   {
     rule: "attachments cannot be left uncompressed",
     path: "src/server/settings/authentication-settings.ts",
-    text: "8, { min: 0, max: 9 }",
-    replacement: "8, { min: 1, max: 9 }",
+    text: "min: 0,\n    max: 9,",
+    replacement: "min: 1,\n    max: 9,",
     tests: ["test/server/configuration.test.ts"],
   },
   {
@@ -269,10 +269,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "jobs of documents are named by their ids",
-    path: "src/cli/job-output.ts",
+    path: "src/cli/server/job-output.ts",
     text: "return documentId === null ? id",
     replacement: "return true ? id",
-    tests: ["src/cli/job-output.test.ts"],
+    tests: ["src/cli/server/job-output.test.ts"],
   },
   {
     rule: "a list of no indexes is answered",
@@ -345,7 +345,7 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "servers that differ count as the same",
-    path: "src/cli/verify.ts",
+    path: "src/cli/replicate/verify.ts",
     text: "differingCount === 0",
     replacement: "differingCount !== 0",
     tests: ["test/end-to-end/rules.test.ts"],

@@ -10,7 +10,7 @@ import {
   readFilterCode,
   replicationMembers,
 } from "../../replicator/index.ts";
-import type { Connections } from "../connections.ts";
+import type { Connections } from "../replicate/connections.ts";
 import { type IdMatch, matchIds, type Uuids } from "./match-ids.ts";
 import {
   hasEndedThere,

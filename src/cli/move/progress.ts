@@ -9,7 +9,7 @@ import {
   type Replication,
   replicationMembers,
 } from "../../replicator/index.ts";
-import { counted } from "../counted.ts";
+import { counted } from "../terminal/counted.ts";
 import { jobPathOf, type Members, type StoredDocument } from "./replicator-server.ts";
 import type { Outcome, StepParts } from "./steps.ts";
 

@@ -1,8 +1,7 @@
 /** One of the two servers of a move: its replication documents, and what it runs. CouchDB 3 and Tandem answer alike here. */
 import { percentEncode } from "../../protocol/index.ts";
-import { answerWith } from "../answers.ts";
-import { AnswerError } from "../server-client.ts";
-import type { Server } from "../server-command.ts";
+import { answerWith } from "../server/answers.ts";
+import { AnswerError, type Server } from "../server/server-client.ts";
 
 /** Documents in one request. */
 export const PAGE_ROWS_MAX = 100;

@@ -1,7 +1,7 @@
 /** What a CouchDB does that a server of ours does not. */
 import { expect, test } from "vitest";
-import type { Connections } from "../connections.ts";
-import { AnswerError } from "../server-client.ts";
+import type { Connections } from "../replicate/connections.ts";
+import { AnswerError } from "../server/server-client.ts";
 import { ReplicatorServer } from "./replicator-server.ts";
 import { back, type Outcome, type StepParts, start, stop, writtenBack } from "./steps.ts";
 

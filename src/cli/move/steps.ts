@@ -12,7 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { objectOf } from "../../base/index.ts";
 import type { Job, JobPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
-import { AnswerError } from "../server-client.ts";
+import { AnswerError } from "../server/server-client.ts";
 import { type PlannedDocument, type PlanParts, planPage, revisionsOf } from "./plan.ts";
 import {
   type ActiveJobs,

@@ -1,12 +1,17 @@
 /** `tandem replicate --all`: one round of all databases of a server, in this process. */
-import { forEachConcurrent } from "../base/index.ts";
+import { forEachConcurrent } from "../../base/index.ts";
 import {
   describeFailure,
   isSameSecurity,
   MemoryRunFailures,
   StopRequest,
-} from "../replicator/index.ts";
-import { VERSION } from "../server/index.ts";
+} from "../../replicator/index.ts";
+import { VERSION } from "../../server/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { Progress } from "../terminal/progress.ts";
+import { onStopSignal } from "../terminal/stop-signals.ts";
+import { printable } from "../terminal/table.ts";
 import {
   type AllFlags,
   type ChosenDatabase,
@@ -14,12 +19,7 @@ import {
   refuseWithAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { counted } from "./counted.ts";
-import { reportError, retryReporter } from "./describe-error.ts";
-import { Progress } from "./progress.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
-import { onStopSignal } from "./stop-signals.ts";
-import { printable } from "./table.ts";
 
 /** Databases that are copied at the same time. */
 const AT_ONCE_MAX = 4;

@@ -1,7 +1,7 @@
 /** Errors of commands: in a sentence, for standard error, and as an exit code. */
-import { errorCode, OperationalError } from "../base/index.ts";
-import type { RetriedFailure } from "../http-client/index.ts";
-import { describeFailure, EndpointError, ReplicationInvalidError } from "../replicator/index.ts";
+import { errorCode, OperationalError } from "../../base/index.ts";
+import type { RetriedFailure } from "../../http-client/index.ts";
+import { describeFailure, EndpointError, ReplicationInvalidError } from "../../replicator/index.ts";
 import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 

@@ -1,6 +1,6 @@
 /** The databases of a server, for commands with `--all`: patterns choose them, as in rules. */
-import { append } from "../base/index.ts";
-import { maskCredentials } from "../protocol/index.ts";
+import { append } from "../../base/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
 import {
   listNames,
   matchRule,
@@ -9,9 +9,9 @@ import {
   type Replication,
   type Rule,
   ruleReplication,
-} from "../replicator/index.ts";
+} from "../../replicator/index.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
 import type { Connections } from "./connections.ts";
-import { WrongUse } from "./wrong-use.ts";
 
 export interface AllFlags {
   readonly all?: boolean;

@@ -1,11 +1,12 @@
 /** `tandem budgets`: limits of a cluster's use of a server. */
 import type { Command } from "commander";
-import type { Budget, BudgetPage, BudgetRates } from "../contract/index.ts";
-import { maskCredentials, percentEncode } from "../protocol/index.ts";
+import type { Budget, BudgetPage, BudgetRates } from "../../contract/index.ts";
+import { maskCredentials, percentEncode } from "../../protocol/index.ts";
+import { table } from "../terminal/table.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith, printOk } from "./answers.ts";
-import { askServer, type ServerFlags, withServer } from "./server-command.ts";
-import { table } from "./table.ts";
-import { WrongUse } from "./wrong-use.ts";
+import type { ServerFlags } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 interface BudgetFlags extends ServerFlags {
   readonly read?: readonly string[];

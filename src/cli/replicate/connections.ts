@@ -1,13 +1,13 @@
 /** An endpoint for a command that works without a server. */
 
-import type { Runtime } from "../base/index.ts";
-import type { ReplicationOptions } from "../contract/index.ts";
+import type { Runtime } from "../../base/index.ts";
+import type { ReplicationOptions } from "../../contract/index.ts";
 import {
   createSystemRuntime,
   openUndiciFetch,
   parseMultipart,
   type UndiciFetch,
-} from "../host/index.ts";
+} from "../../host/index.ts";
 import {
   Activity,
   type Fetch,
@@ -17,7 +17,7 @@ import {
   type RetriedFailure,
   SecretsInUse,
   withLoginGate,
-} from "../http-client/index.ts";
+} from "../../http-client/index.ts";
 import {
   type Endpoint,
   type HttpAddress,
@@ -26,7 +26,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   ReplicationInvalidError,
-} from "../replicator/index.ts";
+} from "../../replicator/index.ts";
 
 /** How long a request may go on failing: a command has no health threshold. */
 const FAILING_MS_MAX = 60_000;

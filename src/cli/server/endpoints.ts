@@ -1,11 +1,12 @@
 /** `tandem endpoints`: the servers that the jobs of a cluster copy from and to. */
 
 import type { Command } from "commander";
-import type { EndpointPage, EndpointRow } from "../contract/index.ts";
-import { percentEncode } from "../protocol/index.ts";
+import type { EndpointPage, EndpointRow } from "../../contract/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
+import { table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
-import { askServer, type ServerFlags, withServer } from "./server-command.ts";
-import { table } from "./table.ts";
+import type { ServerFlags } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 interface EndpointFlags extends ServerFlags {
   readonly limit?: string;

@@ -2,12 +2,13 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import type { NodePage } from "../contract/index.ts";
-import { percentEncode } from "../protocol/index.ts";
+import type { NodePage } from "../../contract/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { table } from "../terminal/table.ts";
 import { answerWith, printOk } from "./answers.ts";
-import { counted } from "./counted.ts";
-import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
-import { table } from "./table.ts";
+import type { Server, ServerFlags } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 /** How often a node that drains is looked at. */
 const LOOK_MS = 500;

@@ -2,14 +2,21 @@
 
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { parseJson, printJson } from "../base/index.ts";
-import type { PlannedDatabases, Rule, RulePlan, RuleStatus, RulesPage } from "../contract/index.ts";
-import { percentEncode } from "../protocol/index.ts";
+import { parseJson, printJson } from "../../base/index.ts";
+import type {
+  PlannedDatabases,
+  Rule,
+  RulePlan,
+  RuleStatus,
+  RulesPage,
+} from "../../contract/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { printable, table } from "../terminal/table.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
-import { counted } from "./counted.ts";
-import { askServer, type ServerFlags, withServer } from "./server-command.ts";
-import { printable, table } from "./table.ts";
-import { WrongUse } from "./wrong-use.ts";
+import type { ServerFlags } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 interface Flags extends ServerFlags {
   readonly dryRun?: boolean;

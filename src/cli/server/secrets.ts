@@ -2,12 +2,13 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import type { ReplacedCredentials, SecretsStatus } from "../contract/index.ts";
+import type { ReplacedCredentials, SecretsStatus } from "../../contract/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { printable } from "../terminal/table.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
-import { counted } from "./counted.ts";
-import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
-import { printable } from "./table.ts";
-import { WrongUse } from "./wrong-use.ts";
+import type { Server, ServerFlags } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 const POLL_MS = 500;
 

@@ -1,6 +1,6 @@
 /** `tandem replicate`: one replication in this process, with the same parts that a node runs. */
 import { readFileSync } from "node:fs";
-import { parseJson } from "../base/index.ts";
+import { parseJson } from "../../base/index.ts";
 import {
   type DocumentFailure,
   describeFailure,
@@ -11,15 +11,20 @@ import {
   ReplicationInvalidError,
   type ReplicationLog,
   StopRequest,
-} from "../replicator/index.ts";
-import { VERSION } from "../server/index.ts";
+} from "../../replicator/index.ts";
+import { VERSION } from "../../server/index.ts";
+import {
+  describeError,
+  exitCodeOf,
+  reportError,
+  retryReporter,
+} from "../terminal/describe-error.ts";
+import { Progress } from "../terminal/progress.ts";
+import { onStopSignal } from "../terminal/stop-signals.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { describeError, exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
 import { leftBehind } from "./left-behind.ts";
-import { Progress } from "./progress.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
-import { onStopSignal } from "./stop-signals.ts";
 
 const DRAW_INTERVAL_MS = 100;
 /** How often the source is asked how much is still to come. */

@@ -1,8 +1,8 @@
 /** Groups of jobs that fail, for people. */
-import type { FailingGroup, FailingPage } from "../contract/index.ts";
+import type { FailingGroup, FailingPage } from "../../contract/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
-import { counted } from "./counted.ts";
-import { printable, table } from "./table.ts";
 
 /** Of a terminal. */
 const WIDTH_MAX = 80;

@@ -1,12 +1,6 @@
 /** Defines `tandem store`. */
 import { type Command, Option } from "commander";
-
-export interface StoreCopyFlags {
-  readonly to: "lmdb" | "foundationdb";
-  readonly dataDir?: string;
-  readonly config?: string;
-  readonly clusterFile?: string;
-}
+import type { StoreCopyFlags } from "./store-copy.ts";
 
 /** Exit codes: 1 for what failed, 2 for wrong use. */
 export function addStoreCommands(program: Command): void {
@@ -29,7 +23,7 @@ export function addStoreCommands(program: Command): void {
       try {
         await (await import("./store-copy.ts")).copyStoreTo(flags);
       } catch (error) {
-        const { reportError } = await import("./describe-error.ts");
+        const { reportError } = await import("../terminal/describe-error.ts");
         reportError(error);
       }
     });

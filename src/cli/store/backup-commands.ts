@@ -1,15 +1,6 @@
 /** Defines `tandem backup` and `tandem restore`. */
 import type { Command } from "commander";
-
-export interface BackupFlags {
-  readonly dataDir?: string;
-  readonly config?: string;
-}
-
-export interface RestoreFlags {
-  readonly dataDir: string;
-  readonly replace?: boolean;
-}
+import type { BackupFlags, RestoreFlags } from "./backup.ts";
 
 /** Exit codes: 1 for what failed, a damaged backup among it; 2 for wrong use. */
 export function addBackupCommands(program: Command): void {
@@ -39,7 +30,7 @@ async function run(work: (backup: typeof import("./backup.ts")) => Promise<void>
   try {
     await work(await import("./backup.ts"));
   } catch (error) {
-    const { reportError } = await import("./describe-error.ts");
+    const { reportError } = await import("../terminal/describe-error.ts");
     reportError(error);
   }
 }

@@ -7,12 +7,24 @@ import {
   createSystemRuntime,
   LmdbCopyTarget,
   openLmdbEngine,
-} from "../host/index.ts";
-import { KeyValueStore } from "../kv/index.ts";
-import { copyWholeStore, openCluster, placeOf, readConfig, readRecords } from "../server/index.ts";
-import { counted } from "./counted.ts";
-import { Progress } from "./progress.ts";
-import type { StoreCopyFlags } from "./store.ts";
+} from "../../host/index.ts";
+import { KeyValueStore } from "../../kv/index.ts";
+import {
+  copyWholeStore,
+  openCluster,
+  placeOf,
+  readConfig,
+  readRecords,
+} from "../../server/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { Progress } from "../terminal/progress.ts";
+
+export interface StoreCopyFlags {
+  readonly to: "lmdb" | "foundationdb";
+  readonly dataDir?: string;
+  readonly config?: string;
+  readonly clusterFile?: string;
+}
 
 /** A node that runs renews its lease five times in `worker_lease_sec`: it is noticed with leases of up to half a minute. */
 const QUIET_MS = 6_000;

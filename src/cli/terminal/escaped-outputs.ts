@@ -1,5 +1,5 @@
 /** The only way of text to the terminal: names, errors and whole answers come from others. */
-import { escapeControls } from "../base/index.ts";
+import { escapeControls } from "../../base/index.ts";
 
 type Output = Pick<NodeJS.WriteStream, "write">;
 

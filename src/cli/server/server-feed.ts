@@ -1,13 +1,19 @@
 /** Follows a feed of server-sent events of a server: `tandem jobs watch`. */
 import { setTimeout as pause } from "node:timers/promises";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
-import { openUndiciFetch } from "../host/index.ts";
-import { type Fetch, readText } from "../http-client/index.ts";
-import { describeError } from "./describe-error.ts";
-import { type Asker, answerOf, askerOf, parseServer, reportRefusal } from "./server-client.ts";
-import type { ServerFlags } from "./server-command.ts";
-import { onStopSignal } from "./stop-signals.ts";
-import { printable } from "./table.ts";
+import { openUndiciFetch } from "../../host/index.ts";
+import { type Fetch, readText } from "../../http-client/index.ts";
+import { describeError } from "../terminal/describe-error.ts";
+import { onStopSignal } from "../terminal/stop-signals.ts";
+import { printable } from "../terminal/table.ts";
+import {
+  type Asker,
+  answerOf,
+  askerOf,
+  parseServer,
+  reportRefusal,
+  type ServerFlags,
+} from "./server-client.ts";
 
 /** The server sends a sign of life twice as often. */
 const SILENCE_MS_MAX = 60_000;

@@ -1,7 +1,7 @@
 /** Revisions that did not arrive, for people. */
-import type { DocumentFailure } from "../replicator/index.ts";
-import { counted } from "./counted.ts";
-import { printable } from "./table.ts";
+import type { DocumentFailure } from "../../replicator/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { printable } from "../terminal/table.ts";
 
 const FAILURES_SHOWN_MAX = 20;
 

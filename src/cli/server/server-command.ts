@@ -1,24 +1,8 @@
 /** What the commands that ask a server have in common: `tandem jobs`, `nodes`, `endpoints`, `config`, `shares`, `budgets`, `rules` and `secrets`. */
 import { type Command, Option } from "commander";
-import type { FetchRequest } from "../http-client/index.ts";
+import type { ServerFlags, ServerWork } from "./server-client.ts";
 
 const SERVER_DEFAULT = "http://127.0.0.1:5984";
-
-export interface ServerFlags {
-  readonly server: string;
-  readonly json?: boolean;
-}
-
-export interface Server {
-  /** The server's answer. Throws when it is an error, and when there is none. */
-  ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
-}
-
-/** Makes text of what a server answered. */
-export type Printer = (answer: unknown) => string;
-
-/** What a command asks a server, and how its last answer is printed. */
-export type ServerWork = (server: Server) => Promise<readonly [answer: unknown, print: Printer]>;
 
 /** Adds the options that each of these commands has. */
 export function withServer(command: Command): Command {

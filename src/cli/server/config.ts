@@ -1,11 +1,12 @@
 /** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
 
 import type { Command } from "commander";
-import type { GroupRow } from "../contract/index.ts";
-import { percentEncode } from "../protocol/index.ts";
+import type { GroupRow } from "../../contract/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
+import { table } from "../terminal/table.ts";
 import { answerWith, ForeignAnswerError, textAnswer } from "./answers.ts";
-import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
-import { table } from "./table.ts";
+import type { Server, ServerFlags } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 interface ConfigFlags extends ServerFlags {
   readonly node: string;

@@ -1,17 +1,32 @@
 /** Asks a server over HTTP, for one command. */
-import { parseJson, printJson } from "../base/index.ts";
-import { openUndiciFetch, type UndiciFetch } from "../host/index.ts";
-import { readText } from "../http-client/index.ts";
-import { maskCredentials, percentDecode } from "../protocol/index.ts";
+import { parseJson, printJson } from "../../base/index.ts";
+import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
+import { type FetchRequest, readText } from "../../http-client/index.ts";
+import { maskCredentials, percentDecode } from "../../protocol/index.ts";
+import { reportError } from "../terminal/describe-error.ts";
+import { printableLines } from "../terminal/table.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith, ForeignAnswerError } from "./answers.ts";
 import { describeAsker, findCredentials, systemCredentialSources } from "./credentials.ts";
-import { reportError } from "./describe-error.ts";
-import type { Printer, Server, ServerFlags, ServerWork } from "./server-command.ts";
-import { printableLines } from "./table.ts";
-import { WrongUse } from "./wrong-use.ts";
 
 /** A server that says nothing for so long does not answer. */
 const SILENCE_MS_MAX = 60_000;
+
+export interface ServerFlags {
+  readonly server: string;
+  readonly json?: boolean;
+}
+
+export interface Server {
+  /** The server's answer. Throws when it is an error, and when there is none. */
+  ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
+}
+
+/** Makes text of what a server answered. */
+export type Printer = (answer: unknown) => string;
+
+/** What a command asks a server, and how its last answer is printed. */
+export type ServerWork = (server: Server) => Promise<readonly [answer: unknown, print: Printer]>;
 
 /** Does the work of a command with its server, and prints the answer or the error. */
 export async function workWithServer(

@@ -1,7 +1,7 @@
 /** The work of `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { OperationalError } from "../base/index.ts";
+import { OperationalError } from "../../base/index.ts";
 import {
   type BackupSummary,
   exportLmdbStore,
@@ -9,13 +9,22 @@ import {
   readBackup,
   systemClock,
   writeBackup,
-} from "../host/index.ts";
-import type { KeyValue } from "../kv/index.ts";
-import { ConfigError, readStorePlace, StoreRowsCheck, VERSION } from "../server/index.ts";
-import type { BackupFlags, RestoreFlags } from "./backup-commands.ts";
-import { counted } from "./counted.ts";
-import { describeError } from "./describe-error.ts";
-import { WrongUse } from "./wrong-use.ts";
+} from "../../host/index.ts";
+import type { KeyValue } from "../../kv/index.ts";
+import { ConfigError, readStorePlace, StoreRowsCheck, VERSION } from "../../server/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { describeError } from "../terminal/describe-error.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
+
+export interface BackupFlags {
+  readonly dataDir?: string;
+  readonly config?: string;
+}
+
+export interface RestoreFlags {
+  readonly dataDir: string;
+  readonly replace?: boolean;
+}
 
 export async function backUp(
   path: string,

@@ -7,7 +7,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
-import { percentDecode } from "../protocol/index.ts";
+import { percentDecode } from "../../protocol/index.ts";
 
 export interface Credentials {
   readonly user: string;

@@ -9,7 +9,7 @@ import {
   readFilterCode,
   replicationId,
   type TargetOrigin,
-} from "../replicator/index.ts";
+} from "../../replicator/index.ts";
 import type { Connections } from "./connections.ts";
 
 /** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */

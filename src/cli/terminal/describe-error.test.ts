@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { RequestFailedError } from "../http-client/index.ts";
+import { RequestFailedError } from "../../http-client/index.ts";
 import { retryReporter } from "./describe-error.ts";
 
 const refused = (cause: string) =>

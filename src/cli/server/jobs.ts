@@ -1,10 +1,11 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 
 import type { Command } from "commander";
-import { parseJson } from "../base/index.ts";
-import { percentEncode } from "../protocol/index.ts";
+import { parseJson } from "../../base/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
-import { counted } from "./counted.ts";
 import { printFailingGroups } from "./failing-groups.ts";
 import {
   printEvent,
@@ -15,8 +16,8 @@ import {
   runsOf,
   type ShownJob,
 } from "./job-output.ts";
-import { askServer, type Printer, type Server, withServer } from "./server-command.ts";
-import { WrongUse } from "./wrong-use.ts";
+import type { Printer, Server } from "./server-client.ts";
+import { askServer, withServer } from "./server-command.ts";
 
 /** The filters of the API, and what each compares. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [

@@ -14,8 +14,11 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   type ReplicationFailure,
-} from "../replicator/index.ts";
-import { VERSION } from "../server/index.ts";
+} from "../../replicator/index.ts";
+import { VERSION } from "../../server/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { printable } from "../terminal/table.ts";
 import {
   type AllFlags,
   type ChosenDatabase,
@@ -23,10 +26,7 @@ import {
   refuseWithoutAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { counted } from "./counted.ts";
-import { reportError, retryReporter } from "./describe-error.ts";
 import { leftBehind } from "./left-behind.ts";
-import { printable } from "./table.ts";
 
 interface VerifyFlags extends AllFlags {
   readonly repair?: boolean;

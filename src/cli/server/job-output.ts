@@ -1,8 +1,8 @@
 /** The server's JSON about jobs, for people. */
-import { printJson } from "../base/index.ts";
-import type { FailurePage, Job, JobEvent, JobPage, JobRun } from "../contract/index.ts";
+import { printJson } from "../../base/index.ts";
+import type { FailurePage, Job, JobEvent, JobPage, JobRun } from "../../contract/index.ts";
+import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
-import { printable, table } from "./table.ts";
 
 /** A job with its last runs. */
 export interface ShownJob extends Job {

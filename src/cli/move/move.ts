@@ -1,7 +1,7 @@
 /** `tandem move …`: takes the replications of a CouchDB over, and gives them back. */
 import { type Command, InvalidArgumentError } from "commander";
-import type { MoveFlags } from "./move/run-move.ts";
-import { withServer } from "./server-command.ts";
+import { withServer } from "../server/server-command.ts";
+import type { MoveFlags } from "./run-move.ts";
 
 const STEPS = [
   ["take", "copy the documents here; their jobs are paused. Again: what is new or was changed"],
@@ -22,14 +22,12 @@ export function addMoveCommand(program: Command): void {
       .option("--database <name...>", "its databases of replication documents", ["_replicator"])
       .option("--only <id...>", "these documents");
   define("plan", "what would become of each document; changes nothing", { isDefault: true }).action(
-    async (flags: MoveFlags) => (await import("./move/run-move.ts")).runPlan(flags),
+    async (flags: MoveFlags) => (await import("./run-move.ts")).runPlan(flags),
   );
   for (const [name, description] of STEPS) {
     const command = define(name, description)
       .option("--limit <number>", "so many documents at most", count)
-      .action(async (flags: MoveFlags) =>
-        (await import("./move/run-move.ts")).runStep(name, flags),
-      );
+      .action(async (flags: MoveFlags) => (await import("./run-move.ts")).runStep(name, flags));
     if (name === "take")
       command.option("--take-uuid", "set the uuid of the old server, if no job runs");
     if (name === "start") command.option("--anyway", "without asking the old server");
