@@ -1,16 +1,18 @@
 /**
- * The composition root: reads the configuration, builds the parts of a node, and starts and stops them.
+ * The composition root: reads the configuration, builds the parts of a node, and starts and stops
+ * them.
  *
- * One folder for each subject; a folder imports only those above it:
+ * One folder per subject; a folder imports only those above it:
  *
  *   secrets   the keys that seal secrets in the store, and their rotation
  *   settings  the configuration, and the settings that each layer declares
  *   users     users, passwords, sessions and tokens
  *   metrics   counters and gauges
  *
- * Beside them: `open-server.ts` opens a node from `open-store.ts`, `node-parts.ts` and `routes.ts`. `supervise.ts` runs its services and
- * restarts those that fail. `replication-process.ts` is the service of a replication process.
- * Reading order: settings/config.ts, open-server.ts, node-parts.ts, routes.ts.
+ * `open-server.ts` opens a node from `open-store.ts`, `node-parts.ts` and `routes.ts`.
+ * `supervise.ts` runs its services and restarts those that fail. `replication-process.ts` is the
+ * service of a replication process. Reading order: settings/config.ts, open-server.ts,
+ * node-parts.ts, routes.ts.
  */
 
 export { SERVER_KEY_SHAPES } from "./layout.ts";

@@ -1,4 +1,4 @@
-/** The subspace of each layer, and the store's record of its own format and secrets. */
+/** Subspaces of the layers, and the store's own records of its format and secrets. */
 import { type Runtime, randomHex, type Seal, utf8Decode, utf8Encode } from "../base/index.ts";
 import {
   type KeyShape,
@@ -10,7 +10,8 @@ import {
 import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
 
 /**
- * The version of all stored formats together. A program that knows only an older one must not write.
+ * The version of all stored formats together. A program that knows only an older one must not
+ * write.
  *
  *   1   nothing is sealed
  *   2   secrets are sealed; what a version 1 stored is read as it is
@@ -31,11 +32,11 @@ const UUID_KEY = SERVER.pack([1]);
 
 const SESSION_SECRET_KEY = SERVER.pack([2]);
 const SESSION_SECRET_PLACE = "session secret";
-/** Which keys the store's secrets are sealed with (`secrets/key-record.ts`). */
+/** Record of the keys that seal the store's secrets (`secrets/key-record.ts`). */
 export const KEY_RECORD_KEY = SERVER.pack([3]);
-/** How far users have got their databases (`users/user-databases.ts`). */
+/** Progress of the per-user databases (`users/user-databases.ts`). */
 export const USER_DATABASES_KEY = SERVER.pack([4]);
-/** How far the nodes have gone through all databases (`reclaim-rounds.ts`). */
+/** Progress of the rounds through all databases (`reclaim-rounds.ts`). */
 export const RECLAIM_ROUND_KEY = SERVER.pack([5]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
@@ -55,7 +56,7 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** Refuses a store that a newer program wrote; returns the cluster's uuid, drawn once. */
+/** Refuses a store written by a newer program. Returns the cluster's uuid, which is drawn once. */
 export async function openLayout(
   { random }: Runtime,
   kv: KeyValueStore,
@@ -86,7 +87,10 @@ export function checkedLayoutVersion(layout: Uint8Array): number {
   });
 }
 
-/** What signs sessions where the configuration names nothing: drawn once, so that sessions outlive a restart, on every node. */
+/**
+ * Generated session key, used if the configuration sets none. Stored, so that sessions survive
+ * restarts and are valid on every node.
+ */
 export async function sessionSecret(
   { random }: Runtime,
   kv: KeyValueStore,
@@ -104,7 +108,7 @@ export async function sessionSecret(
   );
 }
 
-/** Seals the secret of sessions with the key that seals now; whether it was sealed otherwise. */
+/** Reseals the session key with the current sealing key. Returns whether it was necessary. */
 export async function renewSessionSecret(tx: Transaction, seal: Seal): Promise<boolean> {
   const value = await tx.get(SESSION_SECRET_KEY);
   if (value === undefined) return false;

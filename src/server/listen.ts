@@ -1,4 +1,4 @@
-/** Where a node listens: on the port of `[chttpd]`, and over TLS on the one of `[ssl]` if that is enabled. */
+/** The ports of a node: that of `[chttpd]` and, if enabled, the TLS port of `[ssl]`. */
 import type { Api } from "../api/index.ts";
 import { OperationalError, type Runtime } from "../base/index.ts";
 import {
@@ -20,15 +20,18 @@ import type { Service } from "./supervise.ts";
 /** The sockets of a node that serves the API. */
 export interface Listening {
   readonly port: number;
-  /** Undefined when no TLS is served. */
+  /** Absent without TLS. */
   readonly tlsPort: number | undefined;
-  /** What keeps it up to date. */
+  /** Services that keep it up to date. */
   readonly services: readonly Service[];
-  /** Accepts nothing new, ends feeds and waits for the answers that are under way. */
+  /** Stops accepting, ends feeds, and waits for responses in progress. */
   close(): Promise<void>;
 }
 
-/** Rejects with a ConfigError when a file of `[ssl]`, the address or a port cannot be used; with a SERVER_… error when it may be at another time. */
+/**
+ * Rejects with a ConfigError if a file of `[ssl]`, the address or a port is unusable, and with a
+ * SERVER_… error if it may become usable.
+ */
 export async function listen(
   runtime: Runtime,
   { port, bindAddress, tls }: ServerConfig,
@@ -75,7 +78,7 @@ async function listenSecurely(
 interface Place {
   readonly port: number;
   readonly bindAddress: string;
-  /** What chooses another port. */
+  /** Setting that selects another port. */
   readonly otherPort: string;
 }
 
@@ -88,8 +91,8 @@ async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
 }
 
 /**
- * Names what was asked for, and what would be right. What only another setting can help is a ConfigError; a program that has the port
- * may end, an address may come with the network, and a server of names may come back.
+ * Names the address, and what would be right. A ConfigError is one that only a different setting
+ * can fix; a port may be freed, an address may appear with the network, and DNS may recover.
  */
 export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
   const { code } = error as NodeJS.ErrnoException;

@@ -1,6 +1,7 @@
 /**
- * The parts of a node, on any runtime and store, and how they are joined: the same in a server, in tests and in a
- * simulated cluster. A server adds the parts that serve requests (`open-server.ts`).
+ * The parts of a node, on any runtime and store, and how they are connected: the same in a server,
+ * in tests and in a simulated cluster. A server adds the parts that serve requests
+ * (`open-server.ts`).
  */
 import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
@@ -54,7 +55,7 @@ import {
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
 
-/** The types of jobs that a node runs. */
+/** The job types that a node runs. */
 export const ALL_JOB_TYPES: readonly string[] = [...JOB_TYPES, INDEX_JOB_TYPE];
 
 export interface NodePartsOptions {
@@ -63,22 +64,22 @@ export interface NodePartsOptions {
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** Beside those of replications. */
-  /** Functions of design documents, and selectors that take long. */
+  /** Functions of design documents, and expensive selectors. */
   readonly functions: DesignFunctions;
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;
   readonly keepOldBodiesMs?: () => number;
   readonly jobs?: Jobs;
-  /** Seals requests of jobs, and replication documents, in the store; absent: they are stored as they are. */
+  /** Seals job requests and replication documents in the store. Default: stored unsealed. */
   readonly seal?: Seal;
-  /** The longest list of failures. */
+  /** Maximum length of a list of failures. */
   readonly failuresMax?: number | undefined;
   readonly nodeName: string;
 }
 
 export type NodeParts = ReturnType<typeof joinNodeParts>;
 
-/** Databases, queue and replicator, on every node: a frontend takes jobs in that others run. */
+/** Databases, queue and replicator, on every node: a frontend accepts jobs that others run. */
 export function joinNodeParts({
   runtime,
   kv,
@@ -174,7 +175,7 @@ export function joinNodeParts({
 }
 
 export interface JoinReplicationOptions {
-  /** How it reaches databases, its own and others. */
+  /** Access to databases, local and remote. */
   readonly reach: Pick<
     EndpointsParts,
     | "functions"
@@ -194,7 +195,7 @@ export interface JoinReplicationOptions {
   readonly measureRuns: () => RunCounts;
 }
 
-/** What runs jobs, on a node that replicates. */
+/** Creates the parts that run jobs, on a replication node. */
 export function joinReplication(
   parts: NodeParts,
   { reach, renewer, nodeName: node, processId, version, ...measures }: JoinReplicationOptions,

@@ -1,8 +1,9 @@
 /**
  * Opens a node: makes its parts, joins them, starts and stops them in order.
  *
- * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new requests and no new
- * jobs; running jobs write a last checkpoint and go back to the queue; then the store closes.
+ * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new
+ * requests and no new jobs; running jobs write a last checkpoint and go back to the queue; then the
+ * store closes.
  */
 import { setMaxListeners } from "node:events";
 import { isIPv6 } from "node:net";
@@ -78,7 +79,10 @@ import { hashPasswords } from "./users/user-passwords.ts";
 import { usersHook } from "./users/users-hook.ts";
 import { VERSION } from "./version.ts";
 
-/** The built dashboard, two folders up from `src/server` and one from `dist/server` and `dist/program`. */
+/**
+ * The built dashboard, two folders up from `src/server` and one from `dist/server` and
+ * `dist/program`.
+ */
 const DASHBOARD_DIRECTORY = fileURLToPath(
   new URL(
     import.meta.url.endsWith(".ts") ? "../../dist/dashboard" : "../dashboard",
@@ -96,7 +100,10 @@ export interface RunningServer {
   /** `https://HOST:PORT`; undefined for a node that serves no TLS. */
   readonly tlsUrl: string | undefined;
   readonly administrators: boolean;
-  /** Resolves when the store can serve this process no more: it has to be ended, and may be started again. */
+  /**
+   * Resolves when the store can serve this process no more: it has to be ended, and may be started
+   * again.
+   */
   readonly failed: Promise<Error>;
   /** Stops in good order. Safe to call twice. */
   stop(): Promise<void>;
@@ -104,7 +111,10 @@ export interface RunningServer {
 
 /** The processes of this program around this one. */
 export interface ProcessFamily {
-  /** Runs the program once more, as a replication node beside this one; only needed if the config wants some. */
+  /**
+   * Runs the program once more, as a replication node beside this one; only needed if the config
+   * wants some.
+   */
   readonly startProcess?: StartProcess;
   /** Given when this process was started so: takes what it counted to the one that started it. */
   readonly tellParent?: ((report: CountReport) => void) | undefined;
@@ -361,7 +371,10 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
   });
 }
 
-/** Asks endpoints for those who make replications and rules. A node that runs no jobs has another one ask. */
+/**
+ * Asks endpoints for those who make replications and rules. A node that runs no jobs has another
+ * one ask.
+ */
 function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts, shown } = node;
   const { rules } = parts.replicator;
@@ -450,7 +463,10 @@ function familyServices(
   return services;
 }
 
-/** What runs jobs on a node that replicates; on another one what finds out that nobody runs them any more. */
+/**
+ * What runs jobs on a node that replicates; on another one what finds out that nobody runs them any
+ * more.
+ */
 function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
   const { config, counts, parts } = node;
   if (!config.nodeTypes.has("replication")) {

@@ -1,4 +1,4 @@
-/** The key-value store that the configuration names. */
+/** The key-value store selected by the configuration. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
 import {
@@ -18,11 +18,11 @@ type StorePlace = Pick<ServerConfig, "store" | "dataDirectory" | "clusterFile" |
 
 export interface OpenedStore {
   readonly kv: KeyValueStore;
-  /** How this store's workers keep their leases. */
+  /** Renews the leases of this store's workers. */
   readonly renewer: LeaseRenewer;
 }
 
-/** Opens the store, and rejects if the checks of a whole store do. */
+/** Opens the store. Rejects if the checks of the whole store fail. */
 export async function openStore(runtime: Runtime, config: ServerConfig): Promise<OpenedStore> {
   const opened = await open(runtime, config);
   try {
@@ -34,7 +34,7 @@ export async function openStore(runtime: Runtime, config: ServerConfig): Promise
   }
 }
 
-/** Opens the cluster's part that belongs to this store, without reading it. */
+/** Opens this store's part of the cluster, without reading it. */
 export async function openCluster(
   runtime: Runtime,
   { clusterFile, foundationDb }: ServerConfig,
@@ -73,7 +73,7 @@ async function open(runtime: Runtime, config: ServerConfig): Promise<OpenedStore
   }
 }
 
-/** Leases that this process's own event loop renews: it must not be blocked for long. */
+/** Leases renewed by this process's own event loop, which must not be blocked for long. */
 function renewedInLoop(runtime: Runtime, engine: Engine): OpenedStore {
   const kv = new KeyValueStore({ runtime, engine });
   const workers = new Workers(runtime, SUBSPACES.jobs);

@@ -1,9 +1,12 @@
-/** Passwords and their hashes, in CouchDB's forms (`couch_passwords`). */
+/** Passwords and their hashes, in CouchDB's formats (`couch_passwords`). */
 import { createHash, pbkdf2, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
 import { Semaphore } from "../base/index.ts";
 
-/** Half of the threads that Node.js has for this and for files: whatever is asked for, the others go on. */
+/**
+ * Half of the thread pool that Node.js uses for this and for files, so that the others remain
+ * available.
+ */
 const DERIVATIONS_AT_ONCE = 2;
 const derivations = new Semaphore(DERIVATIONS_AT_ONCE);
 const deriveInThread = promisify(pbkdf2);
@@ -23,30 +26,34 @@ export const PSEUDO_RANDOM_FUNCTIONS = ["sha256", "sha", "sha224", "sha384", "sh
 export type PseudoRandomFunction = (typeof PSEUDO_RANDOM_FUNCTIONS)[number];
 
 /**
- * `[chttpd_auth] min_iterations`, `max_iterations`: the bounds of a stored hash's cost. Users write their documents themselves, and
- * a hash of two thousand million iterations would occupy a thread for half an hour at each login.
+ * `[chttpd_auth] min_iterations`, `max_iterations`: bounds for the cost of a stored hash. Users
+ * write their documents themselves, and a hash with two billion iterations would occupy a thread
+ * for half an hour.
  */
 export interface PasswordLimits {
   readonly iterationsMin: number;
   readonly iterationsMax: number;
 }
 
-/** Bytes of the longest key that a digest of ours gives. Each block of a longer one costs all iterations again. */
+/** Longest key in bytes that one digest provides. Each further block costs all iterations again. */
 const KEY_BYTES_MAX = 64;
 
-/** What is kept of a password. */
+/** The stored form of a password. */
 export type PasswordHash =
   | {
       readonly scheme: "pbkdf2";
       readonly pseudoRandomFunction: PseudoRandomFunction;
       readonly iterations: number;
       readonly salt: string;
-      /** In hex digits. */
+      /** In hex. */
       readonly key: string;
     }
   | { readonly scheme: "simple"; readonly salt: string; readonly key: string };
 
-/** With a new salt, unless one is given. Takes a tenth of a second at CouchDB's 600,000 iterations, outside of the event loop. */
+/**
+ * Uses a new salt unless one is given. Takes a tenth of a second at CouchDB's 600,000 iterations,
+ * outside the event loop.
+ */
 export async function hashPassword(
   password: string,
   settings: PasswordSettings,
@@ -61,7 +68,7 @@ export async function hashPassword(
   return { scheme: "pbkdf2", pseudoRandomFunction, iterations, salt, key: key.toString("hex") };
 }
 
-/** Whether a new password would be kept in another way. */
+/** Whether a new password would be stored in a different form. */
 export function isOutdated(hash: PasswordHash, settings: PasswordSettings): boolean {
   if (hash.scheme === "simple" || settings.scheme === "simple") {
     return hash.scheme !== settings.scheme;
@@ -70,7 +77,10 @@ export function isOutdated(hash: PasswordHash, settings: PasswordSettings): bool
   return hash.pseudoRandomFunction !== pseudoRandomFunction || hash.iterations !== iterations;
 }
 
-/** Why no password is checked against this hash, in CouchDB's words where it has them; undefined when one is. */
+/**
+ * Reason why passwords cannot be checked against this hash, in CouchDB's words where it has them;
+ * undefined if they can.
+ */
 export function hashFault(
   hash: PasswordHash,
   { iterationsMin, iterationsMax }: PasswordLimits,
@@ -84,7 +94,7 @@ export function hashFault(
     : `derived_key must be at most ${KEY_BYTES_MAX} bytes in hex digits`;
 }
 
-/** In a time that does not tell where they differ. The hash has no fault. */
+/** Compares in constant time. The hash must have no fault. */
 export async function matchesHash(password: string, hash: PasswordHash): Promise<boolean> {
   if (hash.scheme === "simple") return sameText(simpleKey(password, hash.salt), hash.key);
   const { pseudoRandomFunction, iterations, salt, key } = hash;
@@ -100,7 +110,7 @@ export function formatAdminHash(hash: PasswordHash): string {
   return `-pbkdf2:${pseudoRandomFunction}-${key},${salt},${iterations}`;
 }
 
-/** Undefined for a text that is the password itself. */
+/** Returns `undefined` for a plain-text password. */
 export function parseAdminHash(text: string): PasswordHash | undefined {
   const simple = /^-hashed-([0-9a-f]+),(.+)$/.exec(text);
   if (simple !== null) return { scheme: "simple", key: simple[1] ?? "", salt: simple[2] ?? "" };
@@ -112,7 +122,7 @@ export function parseAdminHash(text: string): PasswordHash | undefined {
   return { scheme: "pbkdf2", pseudoRandomFunction, iterations: Number(iterations), salt, key };
 }
 
-/** Compares texts in a time that does not tell where they differ. */
+/** Compares strings in constant time. */
 export function sameText(left: string, right: string): boolean {
   const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(left), digest(right));

@@ -1,13 +1,13 @@
 /**
- * Rounds through all databases, which all nodes of a store go together: whoever has time takes the next page. A page whose node dies
- * waits for the next round.
+ * Rounds through all databases, shared by the nodes of a store: each idle node takes the next page.
+ * A page whose node dies waits for the next round.
  */
 import { type Runtime, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { RECLAIM_ROUND_KEY } from "./layout.ts";
 
-/** From the beginning of a round to that of the next one. */
+/** Interval between the starts of two rounds. */
 const INTERVAL_MS = 10 * 60_000;
 const PAGE_COUNT = 100;
 
@@ -19,7 +19,7 @@ export interface ReclaimRoundsParts {
 
 interface Round {
   readonly beganMs: number;
-  /** The last database that somebody took; "" before the first, undefined when all are taken. */
+  /** The last database taken; "" before the first, undefined when all are taken. */
   readonly after?: string | undefined;
 }
 
@@ -30,7 +30,10 @@ export class ReclaimRounds {
     this.#parts = parts;
   }
 
-  /** The names of the databases that this node is to look at next; none until a round is due, and when others have the rest of it. */
+  /**
+   * The databases that this node should process next; empty until a round is due, and when others
+   * have taken the rest.
+   */
   take(signal: AbortSignal): Promise<readonly string[]> {
     return this.#parts.kv.transact((tx) => this.#take(tx), { signal, whenUnknown: "retry" });
   }
@@ -38,7 +41,7 @@ export class ReclaimRounds {
   async #take(tx: Transaction): Promise<readonly string[]> {
     const stored = await tx.get(RECLAIM_ROUND_KEY);
     const nowMs = this.#parts.runtime.clock.nowMs();
-    // In a new store nothing is old.
+    // A new store contains nothing old.
     const last: Round = stored === undefined ? { beganMs: nowMs } : JSON.parse(utf8Decode(stored));
     const round =
       last.after === undefined && isOver(last, nowMs) ? { beganMs: nowMs, after: "" } : last;
@@ -58,7 +61,7 @@ export class ReclaimRounds {
   }
 }
 
-/** The clocks of nodes differ, and one that was put back would wait for long. */
+/** Nodes' clocks differ. A clock that was set back would otherwise delay the next round. */
 function isOver({ beganMs }: Round, nowMs: number): boolean {
   return Math.abs(nowMs - beganMs) >= INTERVAL_MS;
 }

@@ -1,7 +1,7 @@
 /**
- * Frees what nobody can ask for any more, in every database at intervals, and in one when somebody asks for it: bodies
- * that another revision followed a while ago, then the bytes of attachments that no document refers to. The nodes of a
- * store share the databases among them.
+ * Frees data that can no longer be requested, in every database at intervals, and in one database
+ * on request: bodies that were superseded some time ago, then the bytes of attachments that no
+ * document refers to. The nodes of a store share the databases among them.
  */
 import type { Compaction } from "../api/index.ts";
 import { errorCode, type Runtime } from "../base/index.ts";
@@ -9,9 +9,12 @@ import type { AttachmentStore, Database, DatabaseRegistry } from "../databases/i
 import type { KeyValueStore } from "../kv/index.ts";
 import { ReclaimRounds } from "./reclaim-rounds.ts";
 
-/** How often a node looks whether there is a share for it. */
+/** Interval at which a node checks for work. */
 const LOOK_MS = 60_000;
-/** Nobody waits for it: after a look it rests so many times as long as that took, and no longer than this. */
+/**
+ * Background work: after each pass it sleeps for this multiple of the pass's duration, up to the
+ * maximum.
+ */
 const REST_FACTOR = 9;
 const REST_MS_MAX = 5_000;
 
@@ -20,7 +23,7 @@ export interface ReclaimerParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
-  /** For how long bodies are kept. */
+  /** Time for which bodies are kept. */
   readonly keepOldBodiesMs: () => number;
 }
 
@@ -28,7 +31,9 @@ export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
   readonly #rounds: ReclaimRounds;
-  /** Databases whose old bodies are cleared at once, whatever their age, and the one that is worked at. */
+  /**
+   * Databases whose old bodies were requested to be cleared immediately, and the one in progress.
+   */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
   #wake: () => void = () => {};
@@ -38,7 +43,7 @@ export class Reclaimer implements Compaction {
     this.#rounds = new ReclaimRounds(parts);
   }
 
-  /** Clears all old bodies of the database soon: what CouchDB's `_compact` does. */
+  /** Schedules the removal of all old bodies in the database, like CouchDB's `_compact`. */
   start(name: string): void {
     this.#asked.add(name);
     this.#wake();
@@ -50,7 +55,7 @@ export class Reclaimer implements Compaction {
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // First of all nothing: a node that starts has other things to do.
+      // Waits first: a starting node has other work.
       await this.#untilAsked(LOOK_MS, signal);
       await this.#compactAsked(signal);
       if (!signal.aborted) await this.#reclaimShare(signal);
@@ -76,7 +81,7 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** A page of databases after the other, until others have the rest. */
+  /** Processes pages of databases until others have taken the rest. */
   async #reclaimShare(signal: AbortSignal): Promise<void> {
     const { runtime, keepOldBodiesMs } = this.#parts;
     const { clock } = runtime;
@@ -98,7 +103,7 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** Those of the databases in which there is something to free: of many there is nothing in most. */
+  /** The databases with something to free; most have nothing. */
   #withGarbage(names: readonly string[], beforeMs: number): Promise<readonly string[]> {
     const { kv, databases, attachments } = this.#parts;
     return kv.read(async ({ snapshot: tx }) => {

@@ -1,4 +1,4 @@
-/** The resources of the API that concern jobs and sessions. */
+/** The API's resources for jobs and sessions. */
 import {
   type BudgetRoutesParts,
   budgetRoutes,

@@ -1,4 +1,4 @@
-/** The files of `[ssl]`: read when a node starts, and again when they change. */
+/** The files of `[ssl]`: read at startup, and again when they change. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext } from "node:tls";
@@ -7,12 +7,12 @@ import type { ServerCertificates, TlsNodeServer } from "../host/index.ts";
 import { ConfigError } from "./settings/settings.ts";
 import type { ServerTls } from "./settings/tls-settings.ts";
 
-/** How soon a new certificate counts. */
+/** Interval at which changed certificates are detected. */
 const INTERVAL_MS = 5_000;
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Throws a ConfigError that names the setting when a file cannot be used. */
+/** Throws a ConfigError that names the setting if a file is unusable. */
 export function readServerCertificates(tls: ServerTls): ServerCertificates {
   const { certificateFile, keyFile, password, authoritiesFile, versions, ciphers } = tls;
   const cert = readFile("cert_file", certificateFile);
@@ -40,7 +40,10 @@ export function readServerCertificates(tls: ServerTls): ServerCertificates {
   return certificates;
 }
 
-/** Has the server use the files as they are. Those that cannot be used are reported, and the last ones that could count. */
+/**
+ * Makes the server use changed files. Unusable ones are reported, and the previous ones stay in
+ * use.
+ */
 export class CertificateRefresher {
   readonly name = "server.certificate-refresher";
   readonly #runtime: Runtime;
@@ -48,7 +51,7 @@ export class CertificateRefresher {
   readonly #server: TlsNodeServer;
   #seen: string;
 
-  /** `seen`: what `stateOfFiles` said before the server's certificates were read. */
+  /** `seen`: the result of `stateOfFiles` before the server's certificates were read. */
   constructor(runtime: Runtime, tls: ServerTls, server: TlsNodeServer, seen: string) {
     this.#runtime = runtime;
     this.#tls = tls;
@@ -77,7 +80,7 @@ export class CertificateRefresher {
   }
 }
 
-/** Differs when one of the files has changed. */
+/** Changes if one of the files has changed. */
 export function stateOfFiles({ certificateFile, keyFile, authoritiesFile }: ServerTls): string {
   const states = [certificateFile, keyFile, authoritiesFile].map((file) => {
     const found = file === undefined ? undefined : statSync(file, { throwIfNoEntry: false });
@@ -105,7 +108,7 @@ function parseCertificates(key: string, file: string, pem: string): readonly X50
   throw unusable(key, file, "certificates in PEM");
 }
 
-/** What OpenSSL says of a key is not shown: it names neither setting nor file. */
+/** OpenSSL's message about a key is not shown: it names neither setting nor file. */
 function parseKey({ keyFile, password }: ServerTls, pem: string): KeyObject {
   try {
     return createPrivateKey({
@@ -116,7 +119,7 @@ function parseKey({ keyFile, password }: ServerTls, pem: string): KeyObject {
     if (!/BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem)) {
       throw unusable("key_file", keyFile, "a private key in PEM", error);
     }
-    // Never with the password that was tried.
+    // Must not contain the password that was tried.
     throw new ConfigError(`[ssl] password: expected the password of ${keyFile}`, { cause: error });
   }
 }

@@ -1,19 +1,22 @@
-/** Runs services side by side and restarts those that fail. */
+/** Runs services concurrently and restarts those that fail. */
 import { backoff, type Runtime } from "../base/index.ts";
 
-/** One piece of work that goes on until its signal aborts. `run` settles when nothing that it started is alive. */
+/**
+ * A task that runs until its signal aborts. `run` settles when nothing that it started is running.
+ */
 export interface Service {
   readonly name: string;
   run(signal: AbortSignal): Promise<void>;
 }
 
 const PAUSE_MS = { min: 100, max: 10_000 };
-/** A service that ran so long is taken for recovered. */
+/** Running time after which a service counts as recovered. */
 const HEALTHY_MS = 60_000;
 
 /**
- * Settles when the signal has aborted and all services have ended. Failures are announced, except those that `isTold` knows from a
- * trouble that was announced when it began, and of which each attempt would tell again.
+ * Settles when the signal has aborted and all services have ended. Failures are announced, except
+ * those that `isTold` knows from a trouble that was announced when it began, and of which each
+ * attempt would tell again.
  */
 export async function supervise(
   runtime: Runtime,

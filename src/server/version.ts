@@ -1,7 +1,7 @@
-/** The version of this program, as `package.json` has it. */
+/** The version of this program, from `package.json`. */
 import { readFileSync } from "node:fs";
 
-/** `package.json` is two folders above, from `src/server` as from `dist/server`. */
+/** `package.json` is two folders up, from `src/server` and from `dist/server`. */
 const PACKAGE = new URL("../../package.json", import.meta.url);
 
 export const VERSION: string = JSON.parse(readFileSync(PACKAGE, "utf8")).version;

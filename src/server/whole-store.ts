@@ -1,24 +1,24 @@
 /**
- * Checks of a store as a whole: a node that starts, a copy, a backup and its restoration all pass them, so that no
- * entrance accepts a store that lacks rows or that another program wrote.
+ * Checks of a store as a whole: a starting node, a copy, a backup and its restoration all pass
+ * them, so that none accepts a store that lacks rows or that another program wrote.
  */
 import { compareBytes, errorCode } from "../base/index.ts";
 import { COPY_MARK_KEY, type CopyStoreParts, type CopySummary, copyStore } from "../host/index.ts";
 import { type KeyValue, KeyValueError, type KeyValueStore } from "../kv/index.ts";
 import { checkedLayoutVersion, LAYOUT_KEY } from "./layout.ts";
 
-/** A cluster that recovers from the loss of processes answers sooner; a wrong cluster file never does. */
+/** A cluster that recovers from lost processes responds sooner; a wrong cluster file never does. */
 const ANSWER_MS_MAX = 20_000;
 
-/** The rows of a store that the checks read. */
+/** The rows of a store needed for the checks. */
 interface StoreRecords {
   readonly layout: Uint8Array | undefined;
   readonly copyMark: Uint8Array | undefined;
 }
 
 /**
- * Rejects with KV_UNAVAILABLE if the store does not answer, or holds the rows of an unfinished copy, and with
- * KV_UNUSABLE if a newer program wrote it. `place` names the store in messages.
+ * Rejects with KV_UNAVAILABLE if the store does not respond or contains an unfinished copy, and
+ * with KV_UNUSABLE if a newer program wrote it. `place` names the store in messages.
  */
 export async function checkOpenedStore(kv: KeyValueStore, place: string): Promise<StoreRecords> {
   const records = await readRecords(kv, place);
@@ -26,7 +26,7 @@ export async function checkOpenedStore(kv: KeyValueStore, place: string): Promis
   return records;
 }
 
-/** Copies a store that passes the checks, and that a node has used, into an empty one. */
+/** Copies a store that passes the checks, and that a node has used, to an empty one. */
 export async function copyWholeStore(
   parts: CopyStoreParts & { readonly sourcePlace: string },
 ): Promise<CopySummary> {
@@ -35,7 +35,7 @@ export async function copyWholeStore(
   return copyStore(parts);
 }
 
-/** Applies the checks to rows that are read from beginning to end. */
+/** Applies the checks to rows read from beginning to end. */
 export class StoreRowsCheck {
   readonly #place: string;
   #records: StoreRecords = { layout: undefined, copyMark: undefined };
@@ -53,13 +53,16 @@ export class StoreRowsCheck {
     }
   }
 
-  /** Throws as `checkOpenedStore` rejects, and with KV_UNAVAILABLE if the rows are not those of a Tandem store. */
+  /**
+   * Throws like `checkOpenedStore`, and with KV_UNAVAILABLE if the rows are not those of a Tandem
+   * store.
+   */
   end(): void {
     checkRecords(this.#records, this.#place);
     if (this.#records.layout === undefined) throw empty(this.#place);
   }
 
-  /** Passes the pages on, and throws after the last one if a check fails. */
+  /** Passes pages on, and throws after the last one if a check fails. */
   *pages(pages: Iterable<readonly KeyValue[]>): Generator<readonly KeyValue[]> {
     for (const rows of pages) {
       this.add(rows);
@@ -69,7 +72,7 @@ export class StoreRowsCheck {
   }
 }
 
-/** The first reads of a store: a cluster that is away would never answer them. */
+/** The first reads of a store, with a time limit: an unreachable cluster would never respond. */
 export async function readRecords(kv: KeyValueStore, place: string): Promise<StoreRecords> {
   try {
     return await kv.read(

@@ -1,6 +1,7 @@
 /**
- * Sends alerts to the receiver that `[alerts] url` names: one node for all of them, in the order of the alerts, and again with growing
- * pauses until the receiver takes them. A receiver may be told twice: when its answer is lost, or the node dies before it has noted it.
+ * Sends alerts to the receiver at `[alerts] url`: one node sends all of them, in order, and retries
+ * with growing pauses until the receiver accepts them. A receiver may get an alert twice: if its
+ * response is lost, or if the node dies before it has recorded it.
  */
 import { type JobsParts, jobRows } from "../../api/index.ts";
 import { backoff, type Runtime } from "../../base/index.ts";
@@ -9,20 +10,20 @@ import type { AlertSettings } from "../settings/alert-settings.ts";
 import type { Service } from "../supervise.ts";
 import { messageOf, post, type WebhookParts } from "./webhook.ts";
 
-/** How often it is looked whose turn it is, and what has happened. */
+/** Interval for checking the turn and new events. */
 const TICK_MS = 1000;
-/** How often lags are compared with the bound: nothing announces that one grows. */
+/** Interval for comparing lags with the limit, since growing lags cause no events. */
 const LAGS_MS = 5000;
-/** A turn outlasts a request by this. */
+/** Time by which a turn outlasts a request. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
-/** What could not be sent for so long is given up. */
+/** Age after which an unsent alert is dropped. */
 const AGE_MS_MAX = 24 * 3_600_000;
 
 export interface AlertSenderParts extends Omit<WebhookParts, "clock"> {
   readonly runtime: Runtime;
   readonly watch: AlertWatch;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly settings: AlertSettings;
   readonly jobs: JobsParts;
 }
@@ -30,12 +31,12 @@ export interface AlertSenderParts extends Omit<WebhookParts, "clock"> {
 export class AlertSender implements Service {
   readonly name = "server.alert-sender";
   readonly #parts: AlertSenderParts;
-  /** Of the alert that waits longest, one after the other. */
+  /** Consecutive failures for the oldest waiting alert. */
   #failureCount = 0;
-  /** On the monotonic clock. */
+  /** Monotonic time. */
   #nextTryMs = 0;
   #nextLagsMs = 0;
-  /** For which settings all breaches were compared; undefined: they have to be. */
+  /** Settings for which all breaches were compared; undefined if that is still to be done. */
   #compared: string | undefined;
 
   constructor(parts: AlertSenderParts) {
@@ -84,7 +85,7 @@ export class AlertSender implements Service {
     this.#nextLagsMs = nowMs + LAGS_MS;
   }
 
-  /** Until none waits, one was not taken, or it is the turn of another. */
+  /** Sends until none is waiting, one fails, or it is another node's turn. */
   async #sendAll(signal: AbortSignal): Promise<void> {
     const { watch, runtime } = this.#parts;
     while (!signal.aborted && runtime.clock.monotonicMs() >= this.#nextTryMs) {
@@ -120,7 +121,7 @@ export class AlertSender implements Service {
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
   }
 
-  /** As the list of jobs has it, without secrets. */
+  /** In the form of the list of jobs, without secrets. */
   async #jobRow(jobId: string): Promise<unknown> {
     const { jobs } = this.#parts;
     const found = (await jobs.replicator.lists.byId([jobId])).get(jobId);

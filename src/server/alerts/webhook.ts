@@ -1,4 +1,4 @@
-/** One request that tells a receiver of an alert. */
+/** A request that delivers an alert to a receiver. */
 import { createHmac } from "node:crypto";
 import { type Clock, errorCode, finishWithin } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
@@ -12,13 +12,16 @@ export interface WebhookParts {
 
 export interface Receiver {
   readonly url: string;
-  /** Undefined: nothing is signed. */
+  /** Absent for unsigned requests. */
   readonly secret: string | undefined;
-  /** Until its answer is there. */
+  /** Time limit for the response. */
   readonly timeoutMs: number;
 }
 
-/** What the receiver gets; `job` is the row of the list of jobs as it is now, or null when the job is gone. */
+/**
+ * The message to the receiver. `job` is the current row of the list of jobs, or null if the job no
+ * longer exists.
+ */
 export function messageOf(
   { id, kind, status, breachId, jobId, timeMs }: Alert,
   job: unknown,
@@ -36,12 +39,15 @@ export function messageOf(
   });
 }
 
-/** Over the whole body, which tells when it was sent. */
+/** Signature of the whole body, which contains the time of sending. */
 export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
 
-/** Undefined when the receiver took it; otherwise why not. Rejects with the reason of the signal. */
+/**
+ * Returns `undefined` if the receiver accepted it, otherwise the reason. Rejects with the signal's
+ * reason.
+ */
 export async function post(
   { clock, fetch, userAgent }: WebhookParts,
   { url, secret, timeoutMs }: Receiver,
@@ -69,7 +75,7 @@ export async function post(
   }
 }
 
-/** Without the URL, whose path may be a secret of the receiver. */
+/** Omits the URL, whose path may be a secret of the receiver. */
 function reasonOf(error: unknown): string {
   const { cause, reason } = ((error as { details?: object }).details ?? {}) as {
     readonly cause?: unknown;

@@ -1,6 +1,7 @@
 /**
- * CouchDB's statistics of parts that Tandem does not have, or does not count: shown as 0 with CouchDB's description, because programs
- * that read `_stats` expect them all. What is counted here is in `metric-table.ts`.
+ * CouchDB's statistics of parts that Tandem lacks or does not count: shown as 0 with CouchDB's
+ * description, because programs that read `_stats` expect all of them. Statistics that are counted
+ * are in `metric-table.ts`.
  */
 
 export interface FixedStatistic {
@@ -8,7 +9,7 @@ export interface FixedStatistic {
   readonly type: "counter" | "gauge";
   readonly description: string;
   readonly value: number;
-  /** Where CouchDB's `_prometheus` has the last segment of the path as a label. */
+  /** Used where CouchDB's `_prometheus` has the last path segment as a label. */
   readonly prometheus?: { readonly name: string; readonly label: string };
 }
 
@@ -113,7 +114,7 @@ export const FIXED_STATISTICS: readonly FixedStatistic[] = [
   },
 ];
 
-/** Shown before the first of each was counted. */
+/** Shown even before the first request. */
 export const COUNTED_METHODS: readonly string[] = [
   "COPY",
   "DELETE",

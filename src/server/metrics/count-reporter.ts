@@ -1,12 +1,12 @@
 /**
- * Reports the counters of this process to the process that started it: a replication process has no port to be asked
- * at.
+ * Reports the counters of this process to its parent, because a replication process has no port of
+ * its own.
  */
 import type { Clock } from "../../base/index.ts";
 import type { Service } from "../supervise.ts";
 import type { CountReport, EventCounts } from "./metrics.ts";
 
-/** What a process that is killed counted last is lost. */
+/** Counts since the last report are lost if the process is killed. */
 const REPORT_INTERVAL_MS = 1000;
 
 export class CountReporter implements Service {

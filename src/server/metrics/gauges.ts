@@ -1,9 +1,9 @@
-/** Gauges of the cluster and of this node, as named rows: read again for each scrape. */
+/** Gauges of the cluster and of this node, as named rows, read for each scrape. */
 import { Gauge, type Registry } from "prom-client";
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { FailingCount, JobFigures, Lag } from "../../replicator/index.ts";
 
-/** A gauge, with a label for each name of `labels`; one without labels has one sample. */
+/** A gauge with a label for each name in `labels`; without labels it has one sample. */
 export interface GaugeRow {
   readonly path: readonly string[];
   readonly description: string;
@@ -12,25 +12,25 @@ export interface GaugeRow {
 }
 
 export interface GaugeSample {
-  /** Values of the labels, in their order. No two samples of a gauge have the same. */
+  /** Label values, in order. Unique within a gauge. */
   readonly labels: readonly string[];
   readonly value: number;
 }
 
-/** Pairs of a class and a host that have samples of their own. */
+/** Maximum number of class-host pairs with their own samples. */
 const FAILING_PAIRS_MAX = 50;
-/** Stands for all hosts but these. */
+/** Label for all other hosts. */
 const OTHER_HOSTS = "other";
-/** Stands for a database of our own, and where no server had a part in the failure. */
+/** Label for a local database, and for failures without a server. */
 const NO_HOST = "none";
-/** So much of a name is shown. */
+/** Maximum length of a displayed name. */
 const NAME_LENGTH_MAX = 200;
 
 export function plainGauge(path: readonly string[], description: string, value: number): GaugeRow {
   return { path, description, labels: [], samples: [{ labels: [], value }] };
 }
 
-/** Of all jobs of the cluster. */
+/** Cluster-wide job figures. */
 export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
   const { states, failing, groupLags, jobLags } = figures;
   const jobs = (name: string, description: string, value: number): GaugeRow =>
@@ -89,7 +89,7 @@ function lagGauge(
   const samples = lags.map(
     ({ name: named, lagSec }): GaugeSample => ({ labels: [shownName(named)], value: lagSec }),
   );
-  // Of names that are equal when they are cut, the one with the longest lag counts.
+  // If truncation makes two names equal, keep the one with the longer lag.
   return {
     path: ["tandem", name, "lag_seconds"],
     description: `how long it is known that the oldest change has not arrived: ${description}`,
@@ -109,7 +109,7 @@ function failingSamples(failing: readonly FailingCount[]): readonly GaugeSample[
   return joined(samples, (left, right) => left + right);
 }
 
-/** Samples with the same labels as one. */
+/** Merges samples with the same labels. */
 function joined(
   samples: readonly GaugeSample[],
   join: (left: number, right: number) => number,
@@ -123,7 +123,7 @@ function joined(
   return [...found.values()];
 }
 
-/** Cut where it is very long; half a character becomes U+FFFD. */
+/** Truncates very long names; a split character becomes U+FFFD. */
 function shownName(name: string): string {
   return utf8Decode(utf8Encode(name.slice(0, NAME_LENGTH_MAX)));
 }
@@ -132,7 +132,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** The library escapes what is in the values of labels. */
+/** The library escapes label values. */
 export function registerGauge(registry: Registry, name: string, row: GaugeRow): void {
   const { description: help, labels: labelNames, samples } = row;
   const gauge = new Gauge({ name, help, labelNames, registers: [registry] });

@@ -1,23 +1,23 @@
 /**
- * The counters, and the announced event that each of them counts. Names are CouchDB's where it has the metric
- * (`couch_replicator.jobs.crashes` in `_stats`, `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours
- * begin with `tandem`.
+ * The counters, each with the traced event that it counts. Names are CouchDB's where it has the
+ * metric (`couch_replicator.jobs.crashes` in `_stats`,
+ * `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
  */
 
 import type { EventName, Events } from "../../base/index.ts";
 
 export interface CounterRow {
-  /** Its name in `_stats`. */
+  /** Name in `_stats`. */
   readonly path: readonly string[];
   readonly description: string;
-  /** Its name in `_prometheus`, where that does not follow from the path. */
+  /** Name in `_prometheus`, if it does not follow from the path. */
   readonly name?: string;
-  /** A label whose value is the last segment of the path. */
+  /** Label whose value is the last path segment. */
   readonly label?: string;
   readonly event: EventName;
-  /** Which of the events, and how much each adds; 1 for all when absent. Takes the members of this event. */
+  /** The amount added per event, 0 for events that do not count. Default: 1 for all. */
   amount?(fields: Events[EventName]): number;
-  /** The label's value. */
+  /** Value of the label. */
   labelOf?(fields: Events[EventName]): string;
 }
 
@@ -181,7 +181,7 @@ export const COUNTERS: readonly CounterRow[] = [
   ),
 ];
 
-/** The label of a counter must not grow with what clients think of. */
+/** Label cardinality must not depend on client input. */
 function knownMethod(method: string): string {
   return ["GET", "HEAD", "PUT", "POST", "DELETE", "COPY", "OPTIONS"].includes(method)
     ? method

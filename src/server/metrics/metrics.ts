@@ -1,7 +1,7 @@
 /**
- * Metrics. Counters follow from the stream of announced events (`metric-table.ts`); gauges are read from the store on
- * request. The counters are those of this process and of the replication processes that it started; gauges are the
- * cluster's.
+ * Metrics. Counters follow from the stream of traced events (`metric-table.ts`); gauges are read
+ * from the store on request. Counters cover this process and its replication processes; gauges
+ * cover the cluster.
  */
 import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from "prom-client";
 import type { NodeMetrics, Statistic, StatisticsTree } from "../../api/index.ts";
@@ -21,20 +21,23 @@ import { emptyDistribution, RequestTimes } from "./request-times.ts";
 import { RunTally } from "./run-tally.ts";
 
 const REQUEST_TIME = "couchdb_request_time_seconds";
-/** The least of `nodejs_eventloop_lag_…`: times between two ticks. Each tick wakes the process, also one that has nothing to do. */
+/**
+ * Smallest value of `nodejs_eventloop_lag_…`: the interval between ticks. Each tick wakes even an
+ * idle process.
+ */
 const EVENT_LOOP_TICK_MS = 100;
 const REMOVALS_COUNTED_MAX = 1_000;
 
-/** What was counted since the last report: numbers of rows of the table, values of their labels ("" without), amounts. */
+/** Counts since the last report: row numbers in the table, label values ("" without), amounts. */
 export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
 
-/** Counts events, and hands them on. */
+/** Counts events and passes them on. */
 export class EventCounts implements Trace {
   readonly registry = new Registry();
-  /** What the runs of this process alone did. */
+  /** Figures for the runs of this process only. */
   readonly runs: RunTally;
   readonly #counters: readonly Counter[];
-  /** By event: numbers of rows. */
+  /** Row numbers by event. */
   readonly #counting = new Map<EventName, number[]>();
   /** By row and label. */
   readonly #unreported = new Map<string, [row: number, label: string, amount: number]>();
@@ -63,7 +66,7 @@ export class EventCounts implements Trace {
     });
   }
 
-  /** What CouchDB has and Tandem does not: in `_prometheus`, too. */
+  /** CouchDB's metrics that Tandem lacks; also in `_prometheus`. */
   #showFixed(): void {
     for (const row of FIXED_STATISTICS) {
       const { path, type, value, description: help, prometheus } = row;
@@ -89,14 +92,14 @@ export class EventCounts implements Trace {
     this.#requestTimes.record(durationMs);
   }
 
-  /** For the process that started this one. */
+  /** Report for the parent process. */
   takeReport(): CountReport {
     const report = [...this.#unreported.values()];
     this.#unreported.clear();
     return report;
   }
 
-  /** Adds what a process counted that this one started. */
+  /** Adds the counts of a child process. */
   absorb(report: CountReport): void {
     for (const [number, label, amount] of report) this.#count(number, label, amount);
   }
@@ -110,7 +113,7 @@ export class EventCounts implements Trace {
     else unreported[2] += amount;
   }
 
-  /** The counters' values by their names in `_stats`, and what CouchDB has beside them. */
+  /** Values of the counters by their names in `_stats`, and CouchDB's other statistics. */
   async statistics(): Promise<StatisticsTree> {
     const tree = emptyTree();
     for (const { path, type, value, description: desc } of NEVER_MISSING) {
@@ -144,8 +147,8 @@ export class EventCounts implements Trace {
 }
 
 /**
- * The times of requests as a summary. `prom-client` has one, whose digests of quantiles took a twentieth of the time of a process that
- * answers small requests.
+ * Request times as a summary. The summary of `prom-client` took 5 % of the time of a process that
+ * answers small requests, for its digests of quantiles.
  */
 function summaryOf(times: RequestTimes): Metric {
   const summary = {
@@ -166,7 +169,7 @@ interface MetricsParts {
   readonly counts: EventCounts;
 }
 
-/** Counters by method and by status are there before the first request of their kind. */
+/** Counters by method and by status exist before the first request of their kind. */
 const NEVER_MISSING: readonly FixedStatistic[] = [
   ...FIXED_STATISTICS,
   ...COUNTED_METHODS.map((method) => unseen("httpd_request_methods", method, "requests")),
@@ -205,7 +208,7 @@ export class Metrics implements NodeMetrics {
     return tree;
   }
 
-  /** CouchDB's members, as far as a process of Node.js has the like. */
+  /** CouchDB's members, as far as a Node.js process has equivalents. */
   system(): Readonly<Record<string, unknown>> {
     const { rss, heapTotal, heapUsed, external } = process.memoryUsage();
     const { voluntaryContextSwitches, involuntaryContextSwitches } = process.resourceUsage();
@@ -229,7 +232,7 @@ export class Metrics implements NodeMetrics {
     return Math.floor((this.#parts.clock.monotonicMs() - this.#startedAtMs) / 1000);
   }
 
-  /** Those of jobs and workers are the cluster's, and the same on every node. */
+  /** Gauges of jobs and workers are cluster-wide and equal on every node. */
   async #gauges(): Promise<readonly GaugeRow[]> {
     const { kv, jobs, replicator, clock } = this.#parts;
     const figures = await replicator.figures.read();
@@ -280,7 +283,7 @@ interface MutableTree {
   [segment: string]: Statistic | MutableTree;
 }
 
-/** Segments are names that others chose, such as hosts: no name is that of a member of all objects. */
+/** Segments are foreign names, such as hosts, so the object has no prototype. */
 function emptyTree(): MutableTree {
   return Object.create(null) as MutableTree;
 }
@@ -294,7 +297,10 @@ function place(tree: MutableTree, path: readonly string[], leaf: Statistic): voi
   }
 }
 
-/** As CouchDB makes them: `couch_replicator.checkpoints.success` is `couchdb_couch_replicator_checkpoints`, and `_total`. */
+/**
+ * As in CouchDB: `couch_replicator.checkpoints.success` becomes
+ * `couchdb_couch_replicator_checkpoints`, plus `_total`.
+ */
 function prometheusName(path: readonly string[]): string {
   const [first, ...rest] = path;
   const prefix =

@@ -1,12 +1,15 @@
-/** How long requests took: in the present minute and the one before, as CouchDB's histograms show it, and as a metric. */
+/**
+ * Durations of requests: in the current and the previous minute, in the form of CouchDB's
+ * histograms, and as a metric.
+ */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import type { Distribution } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
 
 const WINDOW_MS = 60_000;
-/** Histograms count integers from 1. */
+/** Histograms contain integers from 1. */
 const UNITS_PER_MS = 1000;
-/** CouchDB writes 99.9 so. */
+/** CouchDB's spelling of 99.9. */
 const PERCENTILES = [
   [50, 50],
   [75, 75],
@@ -16,10 +19,10 @@ const PERCENTILES = [
   [999, 99.9],
 ] as const;
 
-/** In the metric, as parts of one. */
+/** Quantiles of the metric, as ratios. */
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
 
-/** One sample of a metric, in the form of `prom-client`. */
+/** A sample of a metric, in the form of `prom-client`. */
 interface Sample {
   readonly metricName?: string;
   readonly labels: Readonly<Record<string, number>>;
@@ -31,7 +34,7 @@ export class RequestTimes {
   #former = createHistogram();
   #present = createHistogram();
   #beganMs: number;
-  /** Of all requests. */
+  /** Totals of all requests. */
   #count = 0;
   #totalMs = 0;
 
@@ -52,7 +55,10 @@ export class RequestTimes {
     return distributionOf(this.#both());
   }
 
-  /** In seconds: quantiles of the last one to two minutes, and the sum and number of all requests since the start. */
+  /**
+   * In seconds: quantiles over the last one to two minutes, and sum and number of all requests
+   * since startup.
+   */
   samples(name: string): Sample[] {
     const both = this.#both();
     const quantiles = QUANTILES.map((quantile) => ({
@@ -83,12 +89,12 @@ export class RequestTimes {
   }
 }
 
-/** Of nothing: all members are 0. */
+/** All members are 0. */
 export function emptyDistribution(): Distribution {
   return distributionOf(createHistogram());
 }
 
-/** What is not measured is 0, as all is where there was no request. */
+/** Unmeasured members are 0, as are all without requests. */
 function distributionOf(histogram: RecordableHistogram): Distribution {
   const { count } = histogram;
   const ms = (units: number): number => (count === 0 ? 0 : units / UNITS_PER_MS);

@@ -1,4 +1,4 @@
-/** What the runs of this process did since it began: counted from the stream of announced events. */
+/** Figures for the runs of this process since startup, counted from traced events. */
 import type { EventName, Events, Trace } from "../../base/index.ts";
 import { NO_RUNS, type RunCounts } from "../../replicator/index.ts";
 
@@ -8,7 +8,7 @@ const FAILURES: ReadonlySet<EventName> = new Set([
   "replication.stalled",
 ]);
 
-/** Counts events, and hands them on. */
+/** Counts events and passes them on. */
 export class RunTally implements Trace {
   readonly #next: Trace;
   #totals = NO_RUNS;
@@ -17,7 +17,7 @@ export class RunTally implements Trace {
     this.#next = next;
   }
 
-  /** They only grow. */
+  /** Never decrease. */
   get totals(): RunCounts {
     return this.#totals;
   }

@@ -1,7 +1,8 @@
 /**
- * Files and variables that no reference of a job may name, whatever the operator has released: keys of this server, the folder where
- * they are, and tokens by which a platform recognizes the service. A path is judged by the file that it leads to, and every secret by
- * its content, so that no link, mount or other spelling leads around this.
+ * Files and variables that no secret reference of a job may name, whatever the operator has
+ * released: keys of this server, their folder, and tokens by which a platform recognizes the
+ * service. A path is judged by the file that it leads to, and every secret by its content, so that
+ * no link, mount or alternative spelling evades this.
  */
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -17,19 +18,22 @@ export interface ServerKeys {
 export const NO_SERVER_KEYS: ServerKeys = { files: [], keys: () => [] };
 
 const KEY_VARIABLE = /^TANDEM_SECRETS_/i;
-/** Kernel files that show the environment and memory of processes. */
+/** Kernel files that expose the environment and memory of processes. */
 const KERNEL_FILE = /^\/(proc|sys)\//;
-/** Folders of tokens that Kubernetes and clouds mount for a service. */
+/** Folders of tokens that Kubernetes and clouds mount for services. */
 const TOKEN_FOLDER =
   /\/(serviceaccount|kubernetes\.io|[a-z0-9.-]+\.amazonaws\.com|azure\/tokens|workload-identity|tokens)\//i;
-/** Container runtimes mount secrets of all kinds side by side here. */
+/** Folders in which container runtimes mount secrets of all kinds. */
 const SHARED_FOLDERS: ReadonlySet<string> = new Set(["/run/secrets", "/var/run/secrets"]);
 
 export function isForbiddenVariable(name: string): boolean {
   return KEY_VARIABLE.test(name);
 }
 
-/** Whether the path leads to a key, to a file beside one, or to a token. `status` is that of the file it leads to. */
+/**
+ * Whether the path leads to a key, to a file next to one, or to a token. `status` is that of the
+ * target file.
+ */
 export function isForbiddenFile(path: string, status: Stats, { files }: ServerKeys): boolean {
   const actual = realpathSync(path);
   if ([path, actual].some((each) => KERNEL_FILE.test(each) || TOKEN_FOLDER.test(each))) return true;
@@ -39,13 +43,16 @@ export function isForbiddenFile(path: string, status: Stats, { files }: ServerKe
     const folders = [dirname(key), dirname(resolve(file))];
     const isBeside = folders.includes(dirname(actual)) || folders.includes(dirname(path));
     if (isBeside && !folders.some((folder) => SHARED_FOLDERS.has(folder))) return true;
-    // A hard link has another name, and perhaps another folder.
+    // A hard link has a different name, and perhaps a different folder.
     const found = statSync(key, { throwIfNoEntry: false });
     return found !== undefined && found.dev === status.dev && found.ino === status.ino;
   });
 }
 
-/** Whether the text has a sealing key in it, in any usual encoding, or is a token of a service account. */
+/**
+ * Whether the text contains a sealing key, in any usual encoding, or is a token of a service
+ * account.
+ */
 export function isForbiddenSecret(secret: string, { keys }: ServerKeys): boolean {
   const texts = [secret, secret.toLowerCase()];
   const isKey = keys().some((key) => {

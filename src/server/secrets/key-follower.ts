@@ -1,10 +1,12 @@
-/** Follows the record of the keys: when another node has changed the key that seals, this one seals with it, too. */
+/**
+ * Follows the key record: when another node has changed the sealing key, this node uses it as well.
+ */
 import { type Runtime, waitAtMost } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { readKeyRecord, watchKeyRecord } from "./key-record.ts";
 import type { KeyRing } from "./key-ring.ts";
 
-/** Between two looks where no watch fires. Who removes a key waits longer (`rotation.ts`). */
+/** Interval between checks if no watch fires. Removing a key takes longer (`rotation.ts`). */
 export const FOLLOW_INTERVAL_MS = 5_000;
 
 export class KeyFollower {
@@ -14,7 +16,7 @@ export class KeyFollower {
   readonly #ring: KeyRing;
   readonly #onKeyChanged: () => void;
 
-  /** `onKeyChanged` is called when another key seals, which is here. */
+  /** `onKeyChanged` is called when a different key, available here, becomes the sealing key. */
   constructor(runtime: Runtime, kv: KeyValueStore, ring: KeyRing, onKeyChanged: () => void) {
     this.#runtime = runtime;
     this.#kv = kv;
@@ -35,7 +37,7 @@ export class KeyFollower {
     }
   }
 
-  /** One look. */
+  /** Checks once. */
   async follow(): Promise<void> {
     const record = await this.#kv.read(readKeyRecord);
     if (record === undefined || record.sealingId === this.#ring.sealingId) return;

@@ -1,6 +1,7 @@
 /**
- * The store's record of its keys: which one seals, and which are still needed. It holds no key. All nodes read it at their start, so
- * that a node without the right key does not start instead of failing later.
+ * The store's record of its keys: the sealing key, and those still needed. It contains no keys. All
+ * nodes read it at startup, so that a node without the right key does not start instead of failing
+ * later.
  */
 import { assert, type Random, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
@@ -11,9 +12,9 @@ import { describeSource, type KeySource, KeySourceError, makeKeyFile } from "./k
 const FORMAT = 1;
 
 export interface KeyRecord {
-  /** The id of the key that seals. */
+  /** Id of the sealing key. */
   readonly sealingId: string;
-  /** The ids of all keys that a sealed value of the store may name, oldest first. */
+  /** Ids of all keys that sealed values in the store may refer to, oldest first. */
   readonly inUse: readonly string[];
 }
 
@@ -29,7 +30,7 @@ export function writeKeyRecord(tx: Transaction, { sealingId, inUse }: KeyRecord)
   tx.set(KEY_RECORD_KEY, utf8Encode(JSON.stringify({ format: FORMAT, sealingId, inUse })));
 }
 
-/** Fires when another key seals, or one is needed no more. */
+/** Fires when the sealing key changes, or a key is no longer needed. */
 export function watchKeyRecord(tx: Transaction): Watch {
   return tx.watch(KEY_RECORD_KEY);
 }
@@ -42,8 +43,8 @@ export interface KeysParts {
 }
 
 /**
- * Finds the key that seals, and makes the first one for a store that has none. Throws a KeySourceError that names the key when one is
- * missing that the store needs.
+ * Finds the sealing key, and creates the first one for a store without keys. Throws a
+ * KeySourceError that names a key which the store needs but which is missing.
  */
 export async function establishKeys({ random, kv, ring, source }: KeysParts): Promise<void> {
   const known = await kv.read(readKeyRecord);

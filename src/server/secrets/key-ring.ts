@@ -1,10 +1,11 @@
 /**
- * The keys that seal secrets in the store: AES-256-GCM. One key seals, all open, and each sealed value names its key.
+ * The keys that seal secrets in the store (AES-256-GCM). One key seals, all open, and each sealed
+ * value names its key.
  *
  *   sealed value   format (1), id of the key (4), nonce (12), the sealed bytes, tag (16)
  *
- * The id of a key is made from the key itself, so that a wrong key is a missing one. The place of a value is its associated data: a
- * value that was moved elsewhere does not open.
+ * The id of a key is derived from the key itself, so that a wrong key counts as a missing one. The
+ * place of a value is its associated data, so that a value that was moved elsewhere does not open.
  */
 import { createCipheriv, createDecipheriv, createHash } from "node:crypto";
 import {
@@ -28,7 +29,7 @@ const NONCE_START = 1 + ID_BYTES;
 const HEAD_BYTES = NONCE_START + NONCE_BYTES;
 const CIPHER = "aes-256-gcm";
 
-/** The first bytes of a digest, as eight hexadecimal digits. It tells nothing of the key. */
+/** The first bytes of a digest, in eight hex digits. They reveal nothing about the key. */
 export function keyIdOf(key: Uint8Array): string {
   const digest = createHash("sha256").update("tandem key id\n").update(key).digest();
   return hexEncode(digest.subarray(0, ID_BYTES));
@@ -36,23 +37,26 @@ export function keyIdOf(key: Uint8Array): string {
 
 export interface KeyRingParts {
   readonly random: Random;
-  /** Reads the keys again, oldest first: called when a key is missing that another process may have added. */
+  /**
+   * Reads the keys again, oldest first. Called if a key is missing that another process may have
+   * added.
+   */
   readonly readKeys: () => readonly Uint8Array[];
 }
 
 export class KeyRing implements Seal {
   readonly #parts: KeyRingParts;
   #keys: ReadonlyMap<string, Uint8Array> = new Map();
-  /** Undefined: the newest. */
+  /** Default: the newest. */
   #sealingId: string | undefined;
 
-  /** Throws what `readKeys` throws. */
+  /** Throws whatever `readKeys` throws. */
   constructor(parts: KeyRingParts) {
     this.#parts = parts;
     this.reload();
   }
 
-  /** Takes the keys that are given now. */
+  /** Replaces the keys by the current ones of the source. */
   reload(): void {
     this.#keys = new Map(this.#parts.readKeys().map((key) => [keyIdOf(key), key]));
   }
@@ -62,7 +66,7 @@ export class KeyRing implements Seal {
     return [...this.#keys.keys()];
   }
 
-  /** Whether the key is here, or has been given meanwhile. A source that cannot be read gives none. */
+  /** Whether the key is available, or has become so. An unreadable source provides none. */
   has(id: string): boolean {
     if (this.#keys.has(id)) return true;
     try {
@@ -73,12 +77,12 @@ export class KeyRing implements Seal {
     return this.#keys.has(id);
   }
 
-  /** From now on this key seals, also when it is not here yet. */
+  /** Selects the sealing key, which need not be available yet. */
   sealWith(id: string): void {
     this.#sealingId = id;
   }
 
-  /** Undefined when there is no key at all. */
+  /** Undefined if there are no keys at all. */
   get sealingId(): string | undefined {
     return this.#sealingId ?? this.ids.at(-1);
   }
@@ -123,12 +127,12 @@ export class KeyRing implements Seal {
   }
 }
 
-/** The id of the key that sealed the value. */
+/** Id of the key that sealed the value. */
 export function sealedKeyId(sealed: Uint8Array): string {
   return hexEncode(sealed.subarray(1, NONCE_START));
 }
 
-/** What is to be sealed or opened needs a key that this node does not have. */
+/** Sealing or opening requires a key that this node does not have. */
 export class KeyMissingError extends OperationalError {
   override readonly name = "KeyMissingError";
 

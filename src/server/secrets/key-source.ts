@@ -1,6 +1,7 @@
 /**
- * Where the keys that seal secrets come from: the environment, a file that is named, or a file that the first start makes. A file has
- * one key a line, base64 of 32 bytes, the newest last; what begins with `#` is a comment.
+ * Sources of the keys that seal secrets: the environment, a configured file, or a file created at
+ * the first start. A file contains one key per line, base64 of 32 bytes, newest last; lines that
+ * begin with `#` are comments.
  */
 import { randomUUID } from "node:crypto";
 import {
@@ -20,9 +21,9 @@ import { base64Decode, base64Encode, OperationalError, type Random } from "../..
 import { KEY_BYTES, keyIdOf } from "./key-ring.ts";
 
 export type KeySource =
-  /** Keys with commas between them, the newest last. */
+  /** Comma-separated keys, newest last. */
   | { readonly kind: "environment"; readonly text: string }
-  /** `isNamed`: it has to be there. Another is made when the store has no key yet. */
+  /** `isNamed`: the file must exist. Otherwise it is created if the store has no key yet. */
   | { readonly kind: "file"; readonly path: string; readonly isNamed: boolean }
   /** A key of the process, for a store that does not outlive it. */
   | { readonly kind: "process"; readonly key: Uint8Array };
@@ -38,7 +39,7 @@ export interface KeySourceOptions {
   readonly isLasting: boolean;
 }
 
-/** Keys that cannot be used; the message says from where, and what to do. */
+/** Unusable keys. The message says where they come from, and what to do. */
 export class KeySourceError extends OperationalError {
   override readonly name = "KeySourceError";
 
@@ -50,7 +51,7 @@ export class KeySourceError extends OperationalError {
 const FILE_HEAD =
   "# Keys of Tandem's secrets, the newest last. Without them the secrets of the store are lost: keep a copy elsewhere.\n";
 
-/** The environment comes before the configuration. */
+/** The environment takes precedence over the configuration. */
 export function keySource(options: KeySourceOptions): KeySource {
   const { environment, namedFile, configFile, dataDirectory, random, isLasting } = options;
   const { TANDEM_SECRETS_KEY: text, TANDEM_SECRETS_KEY_FILE: path = namedFile } = environment;
@@ -62,7 +63,7 @@ export function keySource(options: KeySourceOptions): KeySource {
   return { kind: "file", path: join(folder, `${basename(data)}.key`), isNamed: false };
 }
 
-/** Oldest first. Throws a KeySourceError that names the place, and never what stands there. */
+/** Oldest first. Throws a KeySourceError that names the source but not its content. */
 export function readKeys(source: KeySource): readonly Uint8Array[] {
   switch (source.kind) {
     case "process":
@@ -95,7 +96,9 @@ function parseKey(text: string, place: string): Uint8Array {
   return key;
 }
 
-/** Makes the first key. Another process that does the same at the same time finds its file, or leaves it. */
+/**
+ * Creates the first key. A process that does so concurrently finds this file, or loses the race.
+ */
 export function makeKeyFile(path: string, random: Random): void {
   const written = writeBeside(path, [random.bytes(KEY_BYTES)]);
   try {
@@ -108,14 +111,14 @@ export function makeKeyFile(path: string, random: Random): void {
   }
 }
 
-/** Adds a key as the newest; its id. It is on the disk when this returns. */
+/** Adds a key as the newest and returns its id. It is durable when this returns. */
 export function addKey(path: string, random: Random): string {
   const key = random.bytes(KEY_BYTES);
   replaceKeys(path, [...readKeyFile({ kind: "file", path, isNamed: true }), key]);
   return keyIdOf(key);
 }
 
-/** Keeps the keys with these ids only; the ids of those that went. */
+/** Keeps only the keys with these ids. Returns the ids of the removed ones. */
 export function keepKeys(path: string, ids: ReadonlySet<string>): readonly string[] {
   const keys = readKeyFile({ kind: "file", path, isNamed: true });
   const kept = keys.filter((key) => ids.has(keyIdOf(key)));
@@ -134,7 +137,7 @@ function replaceKeys(path: string, keys: readonly Uint8Array[]): void {
   }
 }
 
-/** A file beside the other, for its owner only, that is on the disk; its path. */
+/** Writes a durable file next to `path`, readable only by its owner. Returns its path. */
 function writeBeside(path: string, keys: readonly Uint8Array[]): string {
   const written = `${path}.${randomUUID()}`;
   try {
@@ -170,7 +173,7 @@ function unwritable(path: string, error: unknown): KeySourceError {
   });
 }
 
-/** How an operator gives a key, for messages. */
+/** How an operator provides a key, for messages. */
 export function describeSource(source: KeySource): string {
   switch (source.kind) {
     case "process":

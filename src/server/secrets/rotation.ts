@@ -1,13 +1,15 @@
 /**
- * Changes the key that seals, and seals everything again, while the nodes serve.
+ * Changes the sealing key and reseals everything while the nodes are serving.
  *
- *   begin     the newest key of the source seals from now on: one that was given, or else a new one that is added to the key file
- *   sealing   everything that another key sealed, or none, is sealed again, a page at a time
- *   waiting   until every node has learnt which key seals
- *   checking  all of it once more, until nothing was found that another key sealed meanwhile
- *   done      no other key is needed; those of the key file are removed from it
+ *   begin     the newest key of the source becomes the sealing key: a given one, or else a new one
+ *             that is added to the key file
+ *   sealing   everything unsealed, or sealed with a different key, is resealed, page by page
+ *   waiting   until every node knows the sealing key
+ *   checking  all of it again, until nothing is found that was sealed with a different key meanwhile
+ *   done      no other key is needed; others are removed from the key file
  *
- * A rotation that is interrupted leaves the record of the keys with the older ones in it: asked for again, it goes on with them.
+ * An interrupted rotation leaves the older keys in the record. Requested again, it continues with
+ * them.
  */
 import { forEachConcurrent, Notifier, OperationalError, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -23,11 +25,11 @@ import { type KeyRecord, readKeyRecord, writeKeyRecord } from "./key-record.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { addKey, describeSource, type KeySource, keepKeys } from "./key-source.ts";
 
-/** Names of databases, changes and jobs read in one transaction. */
+/** Names of databases, changes and jobs read per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Documents and jobs that are sealed at once, each in transactions of its own. */
+/** Documents and jobs resealed concurrently, each in its own transactions. */
 const AT_ONCE_MAX = 16;
-/** Longer than a node takes to follow, and its last transaction with the former key to end. */
+/** Longer than a node needs to follow, and than its last transaction with the former key takes. */
 const NODES_FOLLOW_MS = 2 * FOLLOW_INTERVAL_MS + 5_000;
 
 export interface RotationParts {
@@ -37,27 +39,33 @@ export interface RotationParts {
   readonly databases: DatabaseRegistry;
   readonly ring: KeyRing;
   readonly source: KeySource;
-  /** Whether nodes of other machines use the store: a key file of this machine is not theirs. */
+  /** Whether nodes on other machines use the store, which do not share this machine's key file. */
   readonly isSharedStore: boolean;
-  /** Seals what else there is again: the session secret of the store, and the local configuration. How many. */
+  /**
+   * Reseals everything else: the store's session key, and the local configuration. Returns the
+   * number of values.
+   */
   readonly renewOthers: () => Promise<number>;
 }
 
 export interface RotationProgress {
   readonly state: "idle" | "sealing" | "waiting" | "checking" | "done" | "failed";
-  /** Documents and jobs that were looked at, in all passes. */
+  /** Documents and jobs processed, in all passes. */
   readonly seenCount: number;
-  /** Values that were sealed again. */
+  /** Values resealed. */
   readonly renewedCount: number;
-  /** Ids of the keys that were removed from the key file, or that can be taken out of the environment now. */
+  /**
+   * Ids of keys that were removed from the key file, or that can now be removed from the
+   * environment.
+   */
   readonly unneededIds: readonly string[];
-  /** Why it failed. */
+  /** Reason of a failure. */
   readonly error: string | undefined;
 }
 
 export interface SecretsStatus {
   readonly record: KeyRecord;
-  /** The keys that this node has, oldest first. */
+  /** Keys available to this node, oldest first. */
   readonly hereIds: readonly string[];
   readonly source: string;
   readonly rotation: RotationProgress;
@@ -88,7 +96,10 @@ export class Rotation {
     return { record, hereIds: ring.ids, source: describeSource(source), rotation: this.#progress };
   }
 
-  /** Begins a rotation, or goes on with one that was interrupted; nothing while one runs. Throws SECRETS_NO_NEW_KEY. */
+  /**
+   * Starts a rotation, or continues an interrupted one; no effect during one. Throws
+   * SECRETS_NO_NEW_KEY.
+   */
   async begin(): Promise<void> {
     if (this.#isRunning) return;
     this.#progress = { ...IDLE, state: "sealing" };
@@ -133,7 +144,10 @@ export class Rotation {
     ring.sealWith(targetId);
   }
 
-  /** The key that is to seal: a newer one of the source, that of a rotation that was interrupted, or a new one. */
+  /**
+   * The future sealing key: a newer one of the source, that of an interrupted rotation, or a new
+   * one.
+   */
   #targetId({ sealingId, inUse }: KeyRecord): string {
     const { runtime, ring, source, isSharedStore } = this.#parts;
     const newestId = ring.ids.at(-1);
@@ -151,7 +165,8 @@ export class Rotation {
     this.#progress = { ...this.#progress, state: "waiting" };
     await runtime.clock.sleep(NODES_FOLLOW_MS, signal);
     this.#progress = { ...this.#progress, state: "checking" };
-    // A node that has not learnt of the key yet seals with the former one: it gets time to.
+    // A node that does not know the new key yet seals with the former one, so it gets time to learn
+    // it.
     while ((await this.#pass(signal)) > 0) await runtime.clock.sleep(FOLLOW_INTERVAL_MS, signal);
     const unneededIds = await this.#retireKeys();
     this.#progress = { ...this.#progress, state: "done", unneededIds };
@@ -159,7 +174,7 @@ export class Rotation {
     runtime.trace.event("secrets.rotated", { keyId: ring.sealingId as string, renewedCount });
   }
 
-  /** The older keys are needed no more: the record says so before they go. */
+  /** Removes the older keys from the record before they are deleted. */
   async #retireKeys(): Promise<readonly string[]> {
     const { kv, ring, source } = this.#parts;
     const retired = await kv.transact(
@@ -178,7 +193,7 @@ export class Rotation {
     return removed;
   }
 
-  /** Looks at everything once; how many values were sealed again. */
+  /** Processes everything once. Returns the number of resealed values. */
   async #pass(signal: AbortSignal): Promise<number> {
     let renewedCount = await this.#parts.renewOthers();
     this.#count(0, renewedCount);
@@ -236,7 +251,7 @@ export class Rotation {
     }
   }
 
-  /** All leaves of a document, in as many transactions as they need. */
+  /** All leaves of a document, in as many transactions as necessary. */
   async #renewDocument(name: string, id: string, signal: AbortSignal): Promise<number> {
     const { databases } = this.#parts;
     let renewedCount = 0;
@@ -283,7 +298,7 @@ export class Rotation {
   }
 }
 
-/** A new key is needed that this node cannot make for all nodes. */
+/** A new key is needed that this node cannot create for all nodes. */
 export class NoNewKeyError extends OperationalError {
   override readonly name = "NoNewKeyError";
 

@@ -1,4 +1,4 @@
-/** How sealed bytes stand in requests of jobs and in texts. */
+/** Representation of sealed bytes in job requests and in text. */
 import {
   base64Decode,
   base64Encode,
@@ -10,7 +10,10 @@ import {
 } from "../../base/index.ts";
 import type { JobData, JobName, RequestForm } from "../../jobs/index.ts";
 
-/** Higher than those of requests as they are (`job-data-record.ts`): a node that seals nothing shows such a job as one of a newer version. */
+/**
+ * Higher than the formats of unsealed requests (`job-data-record.ts`): a node without sealing shows
+ * such a job as one of a newer version.
+ */
 const FORMAT_SEALED = 3;
 
 interface SealedRequest {
@@ -18,7 +21,7 @@ interface SealedRequest {
   readonly sealed: string;
 }
 
-/** Requests of jobs, as `{"format": 3, "sealed": base64}`. */
+/** Job requests as `{"format": 3, "sealed": base64}`. */
 export function sealedRequests(seal: Seal): RequestForm {
   const encode = (job: JobName, request: JobData): JobData => {
     const sealed = seal.seal(utf8Encode(JSON.stringify(request)), placeOf(job));
@@ -35,7 +38,7 @@ export function sealedRequests(seal: Seal): RequestForm {
       try {
         return open(job, stored);
       } catch (error) {
-        // One job that cannot be read must not keep others from being listed or run.
+        // An unreadable job must not keep others from being listed or run.
         if (isSecretsError(error)) return stored;
         throw error;
       }
@@ -59,14 +62,14 @@ function placeOf({ type, id }: JobName): string {
   return JSON.stringify(["request", type, id]);
 }
 
-/** Before the base64 of a sealed text. */
+/** Precedes the base64 of a sealed text. */
 const PREFIX = "sealed:";
 
 export function sealText(seal: Seal, text: string, place: string): string {
   return PREFIX + base64Encode(seal.seal(utf8Encode(text), place));
 }
 
-/** Of a text that was not sealed: the text. */
+/** Unsealed text is returned unchanged. */
 export function openText(seal: Seal, text: string, place: string): string {
   if (!text.startsWith(PREFIX)) return text;
   return utf8Decode(seal.open(bytesOf(text.slice(PREFIX.length), place), place));

@@ -1,7 +1,8 @@
 /**
- * What a reference of a job stands for: `env:NAME` a variable of the environment, `file:/path` the content of a file without the line
- * break at its end. Only what the operator of the machine has released is looked up, because whoever administers the server over HTTP
- * could send anything else to a server of their own; and never a key of this server.
+ * Resolves secret references of jobs: `env:NAME` to an environment variable, `file:/path` to the
+ * content of a file without its final line break. Only references released by the operator of the
+ * machine are resolved, because an administrator over HTTP could send anything else to a server of
+ * their own; and never keys of this server.
  */
 import { closeSync, fstatSync, openSync, readFileSync, statSync } from "node:fs";
 import { normalize } from "node:path";
@@ -14,12 +15,12 @@ import {
   type ServerKeys,
 } from "./forbidden-secrets.ts";
 
-/** A credential is short; a longer file is another one. */
+/** A credential is short; a longer file is something else. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 type Found = ReturnType<SecretLookup>;
 
-/** `released`: references, each whole, or with `*` at its end for all that begin so. */
+/** `released`: references, complete or with a final `*` as a wildcard. */
 export function secretLookup(
   environment: Readonly<Record<string, string | undefined>>,
   released: readonly string[],

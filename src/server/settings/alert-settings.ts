@@ -1,4 +1,4 @@
-/** `[alerts]`: where alerts about jobs are sent, and which; read live. */
+/** `[alerts]`: which alerts are sent, and to which receiver; read live. */
 import { ALERT_KINDS, type AlertKind } from "../../replicator/index.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
@@ -36,7 +36,7 @@ export function alertSettings(texts: SettingTexts): AlertSettings {
   return liveSettings(texts, ALERT_SETTINGS);
 }
 
-/** A password would be no secret in a URL that is shown. */
+/** A password in a URL that is displayed would not be secret. */
 function parseUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";

@@ -16,7 +16,7 @@ const HANDLERS = ["cookie", "default", "proxy", "jwt"];
 const SAME_SITE = ["None", "Lax", "Strict"] as const;
 const HASHES = ["sha", "sha224", "sha256", "sha384", "sha512"] as const;
 
-/** More at once would hold up other requests. */
+/** More ids at a time would block other requests. */
 const UUID_COUNT_MAX = 100_000;
 
 const COMPRESSIBLE_TYPES = [
@@ -29,7 +29,7 @@ const COMPRESSIBLE_TYPES = [
 const tandem = sectionOf("tandem");
 const couchdb = sectionOf("couchdb");
 const chttpd = sectionOf("chttpd");
-/** Settings of `[chttpd]` that were in `[httpd]` before. */
+/** Settings of `[chttpd]` that used to be in `[httpd]`. */
 const server = sectionOf("chttpd", { former: "httpd" });
 const auth = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });
 const jwt = sectionOf("jwt_auth");

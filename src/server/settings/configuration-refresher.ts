@@ -1,4 +1,4 @@
-/** Takes over changes that another process of the same machine has made to the local file. */
+/** Applies changes made to the local file by another process on the same machine. */
 import type { Runtime } from "../../base/index.ts";
 import type { Configuration } from "./configuration.ts";
 

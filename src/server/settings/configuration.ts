@@ -1,9 +1,11 @@
 /**
- * The configuration of a node while it runs: CouchDB's sections and keys, read at each use, changed one by one.
+ * The configuration of a node at runtime: CouchDB's sections and keys, read on each use, changed
+ * one by one.
  *
- * Values that were set at run time are in the last file, `local.ini` in the data folder, and take precedence over the
- * other files; deleting one restores the other value (CouchDB's `config`). Code that only reads uses a live view
- * (`liveSettings`). Code that must act on a change watches a section. The local file has secrets sealed.
+ * Values set at runtime are in the last file, `local.ini` in the data folder, and take precedence
+ * over the other files; deleting one restores the other value (CouchDB's `config`). Code that only
+ * reads uses a live view (`liveSettings`). Code that must act on a change watches a section.
+ * Secrets in the local file are sealed.
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -17,22 +19,22 @@ import { ConfigError, type Setting, type SettingTexts } from "./settings.ts";
 export interface ConfigurationChange {
   readonly section: string;
   readonly key: string;
-  /** Undefined: not set any more. */
+  /** Absent if it was removed. */
   readonly value: string | undefined;
 }
 
 export type ConfigurationListener = (change: ConfigurationChange) => void;
 
 export interface ConfigurationParts {
-  /** What is not changed at run time: files and environment, later ones before earlier ones. */
+  /** Files and environment, which do not change at runtime; later ones take precedence. */
   readonly given: readonly IniSections[];
-  /** What each of `given` is called in messages, in the same order; undefined: it is not named. */
+  /** Names of the `given` sources in messages, in the same order; undefined for unnamed ones. */
   readonly givenNames?: readonly (string | undefined)[];
-  /** Where changes are kept; undefined: nowhere. It need not be there yet. */
+  /** File that stores changes, if any. It need not exist yet. */
   readonly localFile: string | undefined;
-  /** Settings whose texts are checked before they are taken. */
+  /** Settings whose values are validated. */
   readonly settings: readonly Setting<unknown>[];
-  /** Seals the secrets of the local file; without it they stand there as they are. */
+  /** Seals secrets in the local file. Default: stored unsealed. */
   readonly seal?: Seal;
 }
 
@@ -44,10 +46,10 @@ export class Configuration implements SettingTexts {
   readonly #listeners = new Map<string, Set<ConfigurationListener>>();
   readonly #listenersOfAll = new Set<ConfigurationListener>();
   #values: Sections;
-  /** Of the local file, when it was read last. */
+  /** Modification time of the local file when it was last read. */
   #modifiedAtMs: number | undefined;
 
-  /** Throws a ConfigError when a file cannot be read, or a known setting has a value that it cannot have. */
+  /** Throws a ConfigError if a file is unreadable, or a known setting has an invalid value. */
   constructor(parts: ConfigurationParts) {
     this.#parts = parts;
     this.#settings = new Map(
@@ -66,24 +68,25 @@ export class Configuration implements SettingTexts {
     return this.#values.get(section) ?? new Map();
   }
 
-  /** In the order of their names. */
+  /** In name order. */
   sections(): IniSections {
     return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
 
-  /** The settings that this version has a use for, also in their former places. */
+  /** The settings that this version uses, including their former places. */
   get known(): readonly Setting<unknown>[] {
     return [...this.#settings.values()];
   }
 
-  /** The settings that this version knows, each in its present place. */
+  /** The settings that this version knows, each in its current place. */
   get table(): readonly Setting<unknown>[] {
     return this.#parts.settings;
   }
 
   /**
-   * In effect when it returns, and on the disk unless `persist` is false. Throws a ConfigError, and changes nothing, when the
-   * text cannot be what it is said to be, and an error with the code CONFIG_NOT_SAVED when the file cannot be written.
+   * In effect when it returns, and on the disk unless `persist` is false. Throws a ConfigError, and
+   * changes nothing, when the text cannot be what it is said to be, and an error with the code
+   * CONFIG_NOT_SAVED when the file cannot be written.
    */
   set(section: string, key: string, text: string, { persist = true } = {}): void {
     checkWritable(section, key, text);
@@ -92,7 +95,7 @@ export class Configuration implements SettingTexts {
     this.#change(section, key, text);
   }
 
-  /** What another file says counts again. */
+  /** Restores the value of another source. */
   delete(section: string, key: string, { persist = true } = {}): void {
     if (persist) this.#write(section, key, undefined);
     const given = this.#parts.given.map((sections) => sections.get(section)?.get(key));
@@ -103,7 +106,7 @@ export class Configuration implements SettingTexts {
     );
   }
 
-  /** Reads the local file again. Throws a ConfigError, and changes nothing, when it is not usable. */
+  /** Reads the local file again. If it is unusable, throws a ConfigError and changes nothing. */
   reload(): void {
     const before = this.#values;
     this.#values = this.#load();
@@ -113,14 +116,17 @@ export class Configuration implements SettingTexts {
     }
   }
 
-  /** Reads the local file again if another process has changed it; whether it has. */
+  /** Reads the local file again if another process has changed it. Returns whether it has. */
   reloadIfChanged(): boolean {
     if (this.#fileTime() === this.#modifiedAtMs) return false;
     this.reload();
     return true;
   }
 
-  /** Seals those secrets of the local file again that are not sealed, or not with the key that seals now; how many. */
+  /**
+   * Reseals secrets in the local file that are unsealed or sealed with an outdated key. Returns
+   * their number.
+   */
   renewSecrets(): number {
     const { localFile, seal } = this.#parts;
     if (localFile === undefined || seal === undefined || this.#fileTime() === undefined) return 0;
@@ -135,7 +141,7 @@ export class Configuration implements SettingTexts {
     return renewedCount;
   }
 
-  /** Calls `listener` after each change of a key of the section, until the answer is called. */
+  /** Calls `listener` after each change in the section, until the returned function is called. */
   watch(section: string, listener: ConfigurationListener): () => void {
     const listeners = this.#listeners.get(section) ?? new Set();
     this.#listeners.set(section, listeners);
@@ -143,7 +149,7 @@ export class Configuration implements SettingTexts {
     return () => listeners.delete(listener);
   }
 
-  /** Calls `listener` after each change of any key, until the answer is called. */
+  /** Calls `listener` after each change, until the returned function is called. */
   watchAll(listener: ConfigurationListener): () => void {
     this.#listenersOfAll.add(listener);
     return () => this.#listenersOfAll.delete(listener);
@@ -169,7 +175,7 @@ export class Configuration implements SettingTexts {
     return values;
   }
 
-  /** Where the value stands that counts. */
+  /** Source of the value in effect. */
   #originOf({ section, key }: Setting<unknown>, local: IniSections | undefined) {
     const { given, givenNames = [], localFile } = this.#parts;
     const isThere = (sections?: IniSections): boolean => sections?.get(section)?.has(key) === true;
@@ -195,7 +201,7 @@ export class Configuration implements SettingTexts {
     return statSync(localFile, { throwIfNoEntry: false })?.mtimeMs;
   }
 
-  /** The file is replaced as a whole; what another process has written there meanwhile is taken over first. */
+  /** The file is replaced as a whole. Changes by another process are read first. */
   #write(section: string, key: string, text: string | undefined): void {
     const { localFile } = this.#parts;
     if (localFile === undefined) return;
@@ -210,7 +216,7 @@ export class Configuration implements SettingTexts {
       this.#modifiedAtMs = this.#fileTime();
     } catch (error) {
       removeDraft(draft);
-      // Of what another process has written there.
+      // An error in what another process has written.
       if (error instanceof ConfigError) throw error;
       const reason = `${localFile}: ${(error as Error).message}`;
       if (!isSystemError(error)) throw new ConfigError(reason, { cause: error });
@@ -239,7 +245,7 @@ export class Configuration implements SettingTexts {
   }
 }
 
-/** Throws a ConfigError that also says where the text stands. */
+/** Throws a ConfigError that also names the source of the text. */
 function checkText(
   { read }: Setting<unknown>,
   text: string | undefined,
@@ -256,21 +262,24 @@ function checkText(
 
 const NOT_SAVED = "The setting could not be saved, and is as it was";
 
-/** A full disk, a folder that cannot be written: the setting is right, and can be saved later. */
+/** A full disk or a read-only folder: the setting is valid and can be saved later. */
 function isSystemError(error: unknown): boolean {
   return typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
 
-/** It holds settings, so it is not left behind; why it could not be put in place is told, not why it could not be removed. */
+/**
+ * It contains settings, so it is not left behind. Only the failure to install it is reported, not
+ * the failure to remove it.
+ */
 function removeDraft(file: string): void {
   try {
     rmSync(file, { force: true });
   } catch {
-    // The folder cannot be written: nothing was left there either.
+    // The folder is not writable, so nothing was left there.
   }
 }
 
-/** With the secrets as they are. */
+/** Unseals the secrets. */
 function opened(sections: IniSections, seal: Seal): IniSections {
   const open = (section: string, key: string, text: string): string =>
     isSecretSetting(section, key) ? openText(seal, text, placeOf(section, key)) : text;
@@ -282,7 +291,7 @@ function opened(sections: IniSections, seal: Seal): IniSections {
   );
 }
 
-/** Where a setting is sealed. */
+/** Place to which the seal of a setting is bound. */
 function placeOf(section: string, key: string): string {
   return JSON.stringify(["setting", section, key]);
 }
@@ -298,7 +307,7 @@ export function readIni(file: string): IniSections {
   }
 }
 
-/** A file of another encoding is refused: a password in it would be another one. */
+/** A file in another encoding is refused, since passwords in it would be misread. */
 function decodeText(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -307,12 +316,15 @@ function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** Returns the text of a default as a file would have it, or `undefined` if no file says it. */
+/** Returns the default as a file would contain it, or `undefined` if it cannot be expressed. */
 export function settingDefault({ read, defaultText }: Setting<unknown>): string | undefined {
   return defaultText ?? textOf(read(undefined));
 }
 
-/** As a file would have it; undefined for nothing, and for what no file says. */
+/**
+ * The value as a file would contain it; undefined for none, and for values that cannot be
+ * expressed.
+ */
 function textOf(value: unknown): string | undefined {
   if (Array.isArray(value) && value.every(isPlain)) return value.join(",") || undefined;
   if (value === Number.POSITIVE_INFINITY) return "infinity";
@@ -339,7 +351,7 @@ function keysOf(...all: readonly IniSections[]): { section: string; key: string 
   });
 }
 
-/** A file that is written has to be read again as it was meant. CouchDB's words. */
+/** A written file must be read back unchanged. CouchDB's messages. */
 function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten(section, "key", "value")) {
     throw new ConfigError("Invalid configuration section");
@@ -350,13 +362,14 @@ function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten("section", "key", text.trim())) {
     throw new ConfigError("Invalid configuration value");
   }
-  // A key with an equals sign needs the space before a value, and there is none before an empty one.
+  // A key with an equals sign requires a space before its value, which is missing before an empty
+  // one.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }
 }
 
-/** Whether a file that holds this pair alone says just that. */
+/** Whether a file with only this pair is read back unchanged. */
 function isReadAsWritten(section: string, key: string, text: string): boolean {
   try {
     const sections = parseIni(withIniValue("", { section, key }, text));

@@ -1,15 +1,16 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, and why. Who sets one is told of it by name
- * (`settings-advice.ts`); docs/configuration.md lists them. All others are settings of ours, with CouchDB's names.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. Setting one
+ * is reported by name (`settings-advice.ts`); docs/configuration.md lists them. All others are
+ * settings of ours, with CouchDB's names.
  */
 import { type Setting, sectionOf } from "./settings.ts";
 
 export interface IneffectiveSettings {
-  /** With `*` at the end: all sections that begin so. */
+  /** With a final `*`, all sections with this prefix. */
   readonly section: string;
-  /** Absent: whatever is in the section. */
+  /** Absent for the whole section. */
   readonly keys?: readonly string[];
-  /** Why setting them changes nothing. */
+  /** Reason why setting them has no effect. */
   readonly why: string;
 }
 
@@ -268,7 +269,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   { section: "native_query_servers", why: NO_HANDLERS },
 ];
 
-/** Sections whose keys are names that users choose. */
+/** Sections whose keys are chosen by users. */
 export const FREE_SECTIONS: readonly string[] = [
   "admins",
   "jwt_keys",
@@ -277,7 +278,7 @@ export const FREE_SECTIONS: readonly string[] = [
   "vendor",
 ];
 
-/** Settings that would be dangerous to pass over: they may only be set to what is done anyway. */
+/** Settings that would be dangerous to ignore. They may only be set to what is done anyway. */
 export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
   fixed("chttpd_auth", "authentication_db", "_users", "users are found in no other database"),
   fixed("couch_httpd_auth", "authentication_db", "_users", "users are found in no other database"),

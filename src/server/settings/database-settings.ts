@@ -1,4 +1,4 @@
-/** `[couchdb]`: settings of databases and of the functions in them, read live. */
+/** `[couchdb]`: settings of databases and of functions in them, read live. */
 import type { Runtime } from "../../base/index.ts";
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
 import { DesignCodes, type DesignFunctions } from "../../documents/index.ts";
@@ -27,7 +27,7 @@ export const DATABASE_SETTINGS = {
   }),
 };
 
-/** The security object of databases that have none. */
+/** The security object of databases without one. */
 export function securityDefault(texts: SettingTexts): () => string {
   // CouchDB's `admin_local` opens databases to everyone on the port that we have.
   return () =>
@@ -36,7 +36,7 @@ export function securityDefault(texts: SettingTexts): () => string {
       : "{}";
 }
 
-/** How long the body of a revision is kept that another one follows. */
+/** Time for which the body of a superseded revision is kept. */
 export function keepOldBodiesMs(texts: SettingTexts): () => number {
   return () => readSetting(texts, DATABASE_SETTINGS.keepOldBodiesSec) * 1000;
 }

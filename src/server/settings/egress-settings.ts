@@ -1,4 +1,4 @@
-/** `[replicator.egress]`: which servers replications may connect to. */
+/** `[replicator.egress]`: servers to which replications may connect. */
 import {
   EGRESS_RULE_FORMS,
   type EgressRule,
@@ -14,7 +14,7 @@ export const EGRESS_SETTINGS = {
   deny: rules("deny", "rules of the servers that are not permitted"),
 };
 
-/** The rules of the present; the same object until one of the texts changes. */
+/** The current rules; the same object until one of the texts changes. */
 export function egressRules(texts: SettingTexts): () => EgressRules {
   let known: { readonly texts: readonly unknown[]; readonly rules: EgressRules } | undefined;
   return () => {

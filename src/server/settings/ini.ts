@@ -1,16 +1,16 @@
 /**
- * CouchDB's INI files: sections, `key = value`, comments from `;` at the start of a line or after white space,
- * continuation lines that begin with white space. No library reads them in that way: section names have dots, values
- * have semicolons, keys have equals signs.
+ * CouchDB's INI files: sections, `key = value`, comments from `;` at the start of a line or after
+ * white space, continuation lines that begin with white space. No library parses them this way:
+ * section names contain dots, values semicolons, and keys equals signs.
  */
 
 export type IniSections = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** What a line is, and of which section and key it is a part. */
+/** A parsed line, with its section and key. */
 type IniLine =
   | { readonly kind: "nothing" | "malformed" }
   | { readonly kind: "section"; readonly section: string }
-  /** A pair, or what continues its value. */
+  /** A pair, or the continuation of its value. */
   | {
       readonly kind: "pair" | "continuation";
       readonly section: string;
@@ -41,8 +41,8 @@ function parseLines(lines: readonly string[]): readonly IniLine[] {
 }
 
 /**
- * Of a key that is there twice, the last pair counts. Throws an Error that names the line when one is neither section, nor pair, nor
- * comment; not what is in it, since that may be a password.
+ * The last of duplicate keys wins. Throws an Error that names a line which is neither section, pair
+ * nor comment, but not its content, since that may be a password.
  */
 export function parseIni(text: string): IniSections {
   const sections = new Map<string, Map<string, string>>();
@@ -61,7 +61,10 @@ export function parseIni(text: string): IniSections {
   return sections;
 }
 
-/** The text with one pair set, or taken out, however often it is there; all else, comments too, stays as it is (`config_writer`). */
+/**
+ * The text with one pair set or removed, however often it occurs. Everything else, including
+ * comments, is unchanged (`config_writer`).
+ */
 export function withIniValue(
   text: string,
   { section, key }: { readonly section: string; readonly key: string },
@@ -102,7 +105,7 @@ function sectionOf(line: string): string | undefined {
   return /^\[([^\]]+)\]$/.exec(line.replace(/\s;.*$/, "").trim())?.[1];
 }
 
-/** Cut at the first ` = `, so that a key may hold an equals sign, or else at the first `=`. */
+/** Split at the first ` = `, so that a key may contain an equals sign, or else at the first `=`. */
 function pairOf(line: string): { readonly key: string; readonly value: string } | undefined {
   const spaced = line.indexOf(" = ");
   const equals = spaced > 0 ? spaced + 1 : line.indexOf("=");

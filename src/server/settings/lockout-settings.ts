@@ -1,4 +1,4 @@
-/** When logins are refused after wrong passwords: `[chttpd_auth_lockout]`, read live. */
+/** `[chttpd_auth_lockout]`: when logins are refused after wrong passwords; read live. */
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 const { choice, integer } = sectionOf("chttpd_auth_lockout");

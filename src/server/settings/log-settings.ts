@@ -1,14 +1,14 @@
-/** Settings of `[log]`: how much is logged, which can change while the node runs, and in which form. */
+/** `[log]`: the level, which can change at runtime, and the format. */
 import type { IniSections } from "./ini.ts";
 import { readSetting, type SettingTexts, sectionOf } from "./settings.ts";
 
 export interface LogSettings {
-  /** Read at each use. */
+  /** Read on each use. */
   readonly level: "debug" | "info" | "warn" | "error" | "silent";
   readonly format: "json" | "pretty";
 }
 
-/** CouchDB's names of levels, and what they are here. */
+/** CouchDB's level names and their equivalents here. */
 const LEVELS = {
   debug: "debug",
   info: "info",
@@ -42,7 +42,10 @@ export function logSettings(texts: SettingTexts): LogSettings {
   };
 }
 
-/** What the environment says: it counts more than a configuration file, and less than what was set while a node ran. */
+/**
+ * Settings from the environment. They take precedence over configuration files, but not over
+ * runtime changes.
+ */
 export function environmentLog(
   environment: Readonly<Record<string, string | undefined>>,
 ): readonly { readonly variable: string; readonly sections: IniSections }[] {

@@ -1,6 +1,8 @@
-/** Which name was meant by a misspelt one. */
+/** Suggests names for misspelt ones. */
 
-/** The nearest of `names`, if it is near enough to be a slip of the fingers; the first of equals. */
+/**
+ * The nearest of `names`, if it is near enough for a typing error; the first of equally near ones.
+ */
 export function nearestName(misspelt: string, names: Iterable<string>): string | undefined {
   let nearest: string | undefined;
   let leastDistance = Math.max(1, Math.floor(misspelt.length / 4)) + 1;
@@ -13,8 +15,8 @@ export function nearestName(misspelt: string, names: Iterable<string>): string |
 }
 
 /**
- * How many slips make one text of the other: a letter too many, a letter missing, a wrong letter, or two letters in the
- * wrong order (optimal string alignment).
+ * Number of typing errors that turn one text into the other: an extra, missing or wrong letter, or
+ * two swapped ones (optimal string alignment distance).
  */
 function slipCount(left: string, right: string): number {
   let beforeLast: number[] = [];

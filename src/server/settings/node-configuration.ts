@@ -1,4 +1,7 @@
-/** The configuration as administrators read and change it over HTTP: without secrets, and with new passwords hashed. */
+/**
+ * The configuration as administrators read and change it over HTTP: without secrets, and with new
+ * passwords hashed.
+ */
 import type { NodeConfiguration } from "../../api/index.ts";
 import type { SettingRow } from "../../contract/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -15,13 +18,13 @@ import { checkShares, SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, type Place, type Setting, unusable } from "./settings.ts";
 
-/** What stands for a secret; it cannot be set. */
+/** Placeholder for a secret; not accepted as a value. */
 const MASK = "****";
 
-/** Every key of them has a meaning. */
+/** All of their keys are meaningful. */
 const NAMED_SECTIONS = new Set(["admins", "jwt_keys", SHARES_SECTION]);
 
-/** As in CouchDB, the handlers of authentication cannot be changed over HTTP. */
+/** As in CouchDB, the authentication handlers cannot be changed over HTTP. */
 const READ_ONLY_SECTIONS = new Set([
   "daemons",
   "external",
@@ -38,7 +41,7 @@ export class MaskedConfiguration implements NodeConfiguration {
   readonly #configuration: Configuration;
   readonly #passwords: PasswordSettings & PasswordLimits;
 
-  /** `passwords` says how new ones are hashed; read at each use. */
+  /** `passwords` are the settings for hashing new ones, read on each use. */
   constructor(configuration: Configuration, passwords: PasswordSettings & PasswordLimits) {
     this.#configuration = configuration;
     this.#passwords = passwords;
@@ -124,7 +127,7 @@ export class MaskedConfiguration implements NodeConfiguration {
     this.#configuration.reload();
   }
 
-  /** Defaults that a file could have. */
+  /** Defaults that a file could contain. */
   #defaults(): readonly (Place & { readonly text: string })[] {
     return this.#configuration.table.flatMap((setting) => {
       const text = settingDefault(setting);

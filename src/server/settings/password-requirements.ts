@@ -1,15 +1,15 @@
 /**
- * `[chttpd_auth] password_regexp`: the requirements of new passwords, an Erlang list of regular expressions, each of
- * which may have a reason: `[{".{10,}", "At least 10 characters."}, "\\d"]`.
+ * `[chttpd_auth] password_regexp`: the requirements for new passwords, an Erlang list of regular
+ * expressions, optionally with reasons: `[{".{10,}", "At least 10 characters."}, "\\d"]`.
  */
 
 export interface PasswordRequirement {
   readonly pattern: RegExp;
-  /** What is told to whom does not meet it; may be empty. */
+  /** Message for a password that does not meet it; may be empty. */
   readonly reason: string;
 }
 
-/** CouchDB's sentence for a password that does not do; undefined for one that does. */
+/** CouchDB's message for an unacceptable password; undefined for an acceptable one. */
 export function passwordFault(
   password: string,
   requirements: readonly PasswordRequirement[],
@@ -25,7 +25,7 @@ const ITEM = new RegExp(
   "sy",
 );
 
-/** Undefined for what is no such list. */
+/** Returns `undefined` for an invalid list. */
 export function parseRequirements(text: string): readonly PasswordRequirement[] | undefined {
   const inner = /^\s*\[(.*)\]\s*$/s.exec(text)?.[1];
   if (inner === undefined) return undefined;
@@ -49,7 +49,7 @@ export function parseRequirements(text: string): readonly PasswordRequirement[] 
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", s: " " };
 
-/** The text that an Erlang string stands for. */
+/** The value of an Erlang string literal. */
 function unescaped(literal: string): string {
   return literal.slice(1, -1).replace(/\\(.)/gs, (_, char: string) => ESCAPES[char] ?? char);
 }

@@ -3,7 +3,7 @@ import { PSEUDO_RANDOM_FUNCTIONS } from "../passwords.ts";
 import { type PasswordRequirement, parseRequirements } from "./password-requirements.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-/** CouchDB's. */
+/** CouchDB's value. */
 const ITERATIONS_MAX = 1_000_000_000;
 
 const { choice, integer, parsed } = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });

@@ -1,6 +1,6 @@
 /**
- * Carries changes of settings into the queue, where they apply to all nodes: `[replicator.shares]`, the decay of usage,
- * and the activity timeout.
+ * Writes changed settings to the queue, where they apply to all nodes: `[replicator.shares]`, the
+ * decay of usage, and the activity timeout.
  */
 import { Notifier } from "../../base/index.ts";
 import type { Replicator } from "../../replicator/index.ts";
@@ -24,7 +24,7 @@ export class QueueSettings {
     );
     try {
       while (!signal.aborted) {
-        // The first time, too: a change that could not be carried out before a restart of this is carried out now.
+        // Also on the first pass: applies changes that could not be applied before a restart.
         await this.#replicator.prepare();
         await changed.notified(signal).catch(() => {});
       }

@@ -1,4 +1,6 @@
-/** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
+/**
+ * `[replicator]`, read live: CouchDB's names, with the units and defaults of `ReplicatorConfig`.
+ */
 import {
   FAR_BOUNDS,
   type Option,
@@ -149,8 +151,9 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     meaning: "how long a whole request may take, its body included; does not apply to `_changes`",
   }),
   /**
-   * Whether `session` is the first of the plugins, which are tried in order. `noop` sends the password each time, which is
-   * also what is done for servers without sessions, so only the first name counts.
+   * Whether `session` comes first among the plugins, which are tried in order. `noop` sends the
+   * password each time, which is also the fallback for servers without sessions, so only the first
+   * name matters.
    */
   usesSessions: parsed("auth_plugins", {
     default: CLIENT_DEFAULT.usesSessions,
@@ -242,20 +245,26 @@ const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
   }),
 };
 
-/** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
+/**
+ * RFC 017's K2 is accepted but has no effect: a decay common to all priorities does not change
+ * their order.
+ */
 const PRIORITY_COEFFICIENT = coefficient("priority_coeff", 0.98, {
   meaning: "has no effect: a decay of all priorities does not change their order",
 });
 
-/** Another name of a setting, which counts where its own is not set. */
+/** An alias of a setting, used if the setting itself is not set. */
 interface OtherName {
   readonly name: Setting<number>;
   readonly of: Setting<number>;
-  /** Units of the other name in one of ours; 1 if absent. */
+  /** Units of the alias per unit of the setting. Default: 1. */
   readonly perUnit?: number;
 }
 
-/** Names of CouchDB 3 (`interval`, `health_threshold`), of CouchDB 4's `default.ini`, and of RFC 016. */
+/**
+ * Names in CouchDB 3 (`interval`, `health_threshold`), in CouchDB 4's `default.ini`, and in RFC
+ * 016.
+ */
 const OTHER_NAMES: readonly OtherName[] = [
   otherName("interval", NODE_SETTINGS.intervalSec, { perUnit: 1000 }),
   otherName("accept_jitter", NODE_SETTINGS.startupJitterMs, { min: 0 }),
@@ -268,7 +277,7 @@ const OPTION_SETTINGS = Object.fromEntries(
   Object.entries(REPLICATION_OPTIONS).map(([name, option]) => [name, optionSetting(option)]),
 ) as SettingsOf<ReplicationOptions>;
 
-/** The settings of `[replicator]`, without the options of a replication and other names. */
+/** The settings of `[replicator]`, without the options of replications and aliases. */
 export const REPLICATOR_OWN_SETTINGS: readonly Setting<unknown>[] = [
   NODE_SETTINGS,
   FAIR_SHARE_SETTINGS,
@@ -286,12 +295,12 @@ export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
-/** Where settings and sections of free keys are found. */
+/** Source of settings, and of sections with arbitrary keys. */
 export interface ReplicatorTexts extends SettingTexts {
   section(section: string): ReadonlyMap<string, string>;
 }
 
-/** Members are read again at each use, those of members too. */
+/** Members are read on each use, including nested ones. */
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
   const config = Object.assign(liveSettings<NodeConfig>(withOtherNames(texts), NODE_SETTINGS), {
@@ -309,7 +318,7 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   });
 }
 
-/** Who sets a number and not its bound does not want more because a server is far away. */
+/** Setting a number but not its bound must not lead to more for distant servers. */
 function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {
     get(section, key) {
@@ -336,7 +345,7 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
   };
 }
 
-/** Throws a ConfigError for a text that a file may have, and that would count as other shares than it says. */
+/** Throws a ConfigError for a text that would be interpreted as different shares. */
 export function checkShares(group: string, shares: string): void {
   const setting = sectionOf(SHARES_SECTION).integer(group, SHARES_DEFAULT, {
     min: SHARES_MIN,
@@ -347,7 +356,10 @@ export function checkShares(group: string, shares: string): void {
   setting.read(shares);
 }
 
-/** As in CouchDB a number outside the limits counts as the nearer one, and a text that is no integer as the default. */
+/**
+ * As in CouchDB, a number outside the limits counts as the nearest limit, and a text that is not an
+ * integer as the default.
+ */
 function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
   const named = new Map<string, number>();
   for (const [name, text] of texts) {

@@ -1,4 +1,4 @@
-/** Tells of settings that have no effect: those of CouchDB that there is no use for here, and misspelt ones. */
+/** Reports settings without effect: CouchDB's that are not used here, and misspelt ones. */
 import type { Trace } from "../../base/index.ts";
 import type { Configuration } from "./configuration.ts";
 import {
@@ -10,8 +10,8 @@ import { nearestName } from "./near-names.ts";
 import type { Place } from "./settings.ts";
 
 /**
- * Announces each setting that is set and has no effect: one event for each now, and one whenever such a setting is changed.
- * `fileSettings` are those whose changes have no effect, as they are read from the file that is given at the start.
+ * Traces one event for each setting without effect now, and whenever such a setting is changed.
+ * Changes of `fileSettings`, which are read only from the file, have no effect.
  */
 export function announceIneffectiveSettings(
   configuration: Configuration,
@@ -37,7 +37,9 @@ export function announceIneffectiveSettings(
   });
 }
 
-/** Why a setting has no effect, in a sentence; undefined: it has one. `known`: the settings that have. */
+/**
+ * Reason why a setting has no effect, or `undefined` if it has. `known` are those with an effect.
+ */
 export function ineffectiveness(place: Place, known: readonly Place[]): string | undefined {
   const { section, key } = place;
   if (FREE_SECTIONS.includes(section)) return undefined;
@@ -51,7 +53,9 @@ export function ineffectiveness(place: Place, known: readonly Place[]): string |
   return `${nameOf(place)} is no setting${question}`;
 }
 
-/** The same key elsewhere, a key of the same section that is spelt nearly alike, or the same of a section that is. */
+/**
+ * The same key elsewhere, a similar key in the same section, or the same key in a similar section.
+ */
 function meantBy({ section, key }: Place, known: readonly Place[]): Place | undefined {
   const keysOf = (name: string) => known.filter((place) => place.section === name);
   const nearby = nearestName(

@@ -1,11 +1,12 @@
 /**
- * The table of settings: each has its place in the configuration, its default, its range and its meaning. The parser, the
- * defaults that are shown, `docs/configuration.md` and the dashboard derive from it. Layers see settings as objects whose
- * members are read at each use (`liveSettings`), so that a change takes effect immediately.
+ * The table of settings, each with its place in the configuration, default, range and meaning. The
+ * parser, the displayed defaults, `docs/configuration.md` and the dashboard derive from it. Layers
+ * see settings as objects whose members are read on each use (`liveSettings`), so that a change
+ * takes effect immediately.
  */
 import { forbidCopies, OperationalError } from "../../base/index.ts";
 
-/** A setting that cannot be used; the message names it, its value and what would be right. */
+/** An unusable setting. The message names it, its value, and what would be right. */
 export class ConfigError extends OperationalError {
   override readonly name = "ConfigError";
 
@@ -20,24 +21,26 @@ export interface Place {
   readonly key: string;
 }
 
-/** Facts about a setting for people. */
+/** Descriptive facts about a setting. */
 export interface SettingFacts {
   readonly meaning: string;
   readonly unit?: string;
   /** The default in words, if its text is empty or says too little. */
   readonly defaultWords?: string;
-  /** Accepted texts in words. */
+  /** Description of valid values. */
   readonly values?: string;
   /** Whether a change waits for the next start of the node. */
   readonly waitsForStart?: boolean;
 }
 
 export interface Setting<T> extends Place, SettingFacts {
-  /** Returns the default for a key that is not set, or set to nothing. Throws a ConfigError for an invalid text. */
+  /**
+   * Returns the default for a key that is unset or empty. Throws a ConfigError for an invalid text.
+   */
   readonly read: (text: string | undefined) => T;
-  /** Text of the default, where the default itself is not what a file would say. */
+  /** Text of the default, if the default itself is not what a file would contain. */
   readonly defaultText?: string;
-  /** CouchDB's former place of the setting, which counts where this one is not set. */
+  /** CouchDB's former place of the setting, used if this one is not set. */
   readonly former?: Setting<T>;
 }
 
@@ -46,20 +49,20 @@ export interface SettingTexts {
   get(section: string, key: string): string | undefined;
 }
 
-/** Value of a text, or the words for what was expected instead. */
+/** Parsed value, or a description of what was expected. */
 export type Parsed<T> = { readonly value: T } | { readonly expected: string; readonly at?: string };
 
 interface Parser<T> extends SettingFacts {
   readonly default: T;
   readonly defaultText?: string;
-  /** Gets an empty text only if `isEmptyText` is set. */
+  /** Called with an empty text only if `isEmptyText` is set. */
   readonly parse: (text: string) => Parsed<T>;
-  /** Whether an empty text is a value, and not the default. */
+  /** Whether an empty text is a value rather than the default. */
   readonly isEmptyText?: boolean;
 }
 
 interface IntegerFacts extends SettingFacts {
-  /** 1 if absent. */
+  /** Default: 1. */
   readonly min?: number;
   readonly max?: number;
 }
@@ -142,7 +145,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
         },
       });
     },
-    /** Texts with commas between them. */
+    /** Comma-separated texts. */
     list(
       key: string,
       fallback: readonly string[],
@@ -155,7 +158,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
         parse: (text) => ({ value: listed(text) }),
       });
     },
-    /** At least one of the choices, with commas between them. */
+    /** At least one of the choices, comma-separated. */
     someOf<const T extends string>(
       key: string,
       fallback: readonly T[],
@@ -178,7 +181,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
   };
 }
 
-/** The items of a text with commas between them. */
+/** The items of a comma-separated text. */
 export function listed(text: string): readonly string[] {
   return text
     .split(",")
@@ -198,7 +201,10 @@ export type Values<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends Setting<infer T> ? T : never;
 };
 
-/** An object whose members read the configuration when they are read, and that cannot be copied (`valuesNow`). */
+/**
+ * An object whose members read the configuration on access, and which cannot be copied
+ * (`valuesNow`).
+ */
 export function liveSettings<T extends object>(texts: SettingTexts, settings: SettingsOf<T>): T {
   const live = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {

@@ -1,4 +1,4 @@
-/** `[ssl]`: how the API is served over TLS, with CouchDB's names. Read when a node starts. */
+/** `[ssl]`: TLS for the API, with CouchDB's names. Read at startup. */
 import { getCiphers, type SecureVersion } from "node:tls";
 import {
   ConfigError,
@@ -9,28 +9,30 @@ import {
   type Values,
 } from "./settings.ts";
 
-/** All files are PEM. */
+/** TLS settings of the API. All files are PEM. */
 export interface ServerTls {
-  /** 0 picks a free one. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** The server's certificate, and those between it and its authority. */
+  /** The server's certificate, with intermediate ones. */
   readonly certificateFile: string;
   readonly keyFile: string;
-  /** Of the key file. */
+  /** Passphrase of the key file. */
   readonly password: string | undefined;
-  /** Authorities: of the server's own certificate, and of clients. */
+  /** Certificate authorities of the server's own certificate and of clients. */
   readonly authoritiesFile: string | undefined;
-  /** Undefined: clients are not asked for certificates. */
+  /** Absent if clients are not asked for certificates. */
   readonly clients: ClientCertificates | undefined;
   readonly versions: TlsVersions;
-  /** OpenSSL's names, with colons between them; undefined: Node's own list. */
+  /** OpenSSL names, separated by colons. Default: those of Node.js. */
   readonly ciphers: string | undefined;
 }
 
 export interface ClientCertificates {
-  /** Whether a client without a certificate is refused; one with a wrong certificate always is. */
+  /**
+   * Whether a client without a certificate is refused. One with an invalid certificate always is.
+   */
   readonly areRequired: boolean;
-  /** Most certificates between a client's own and a trusted one. */
+  /** Maximum number of intermediate certificates between a client's and a trusted one. */
   readonly depthMax: number;
 }
 
@@ -39,7 +41,7 @@ export interface TlsVersions {
   readonly max: SecureVersion;
 }
 
-/** CouchDB's names of the versions, in their order; the older ones are given up (RFC 8996). */
+/** CouchDB's version names, in order. Older versions are deprecated (RFC 8996). */
 const VERSIONS: readonly (readonly [string, SecureVersion])[] = [
   ["tlsv1.2", "TLSv1.2"],
   ["tlsv1.3", "TLSv1.3"],
@@ -87,7 +89,7 @@ export const SERVER_TLS_SETTINGS = {
       "a list of OpenSSL's names, also in the form `[\"ECDHE-RSA-AES128-GCM-SHA256\"]`. CouchDB: Erlang's tuples, too",
     parse: parseCiphers,
   }),
-  /** OpenSSL never does it otherwise. */
+  /** OpenSSL does not support anything else. */
   renegotiatesSecurely: parsed<true>("secure_renegotiate", {
     default: true,
     meaning: "nothing else is accepted",
@@ -100,7 +102,10 @@ export const SERVER_TLS_SETTINGS = {
   }),
 };
 
-/** Undefined if `[ssl] enable` is not true. Throws a ConfigError when something that is needed is not named. */
+/**
+ * Returns `undefined` unless `[ssl] enable` is true. Throws a ConfigError if a required setting is
+ * missing.
+ */
 export function readServerTls(texts: SettingTexts): ServerTls | undefined {
   const settings = liveSettings<Values<typeof SERVER_TLS_SETTINGS>>(texts, SERVER_TLS_SETTINGS);
   const { isEnabled, verifiesClients, requiresClientCertificates, depthMax } = settings;
@@ -125,7 +130,7 @@ function failWith(error: Error): never {
   throw error;
 }
 
-/** Erlang's `['tlsv1.2', 'tlsv1.3']`, or the names alone. */
+/** Erlang's `['tlsv1.2', 'tlsv1.3']`, or just the names. */
 function parseVersions(text: string): Parsed<TlsVersions> {
   const names = namesIn(text);
   const chosen = VERSIONS.filter(([name]) => names.includes(name) || names.length === 0);
@@ -136,7 +141,7 @@ function parseVersions(text: string): Parsed<TlsVersions> {
     : { expected: `a list of ${VERSIONS.map(([name]) => name).join(", ")}` };
 }
 
-/** Erlang's `["ECDHE-ECDSA-AES128-GCM-SHA256", …]`, or the names alone. */
+/** Erlang's `["ECDHE-ECDSA-AES128-GCM-SHA256", …]`, or just the names. */
 function parseCiphers(text: string): Parsed<string | undefined> {
   const names = namesIn(text);
   if (names.length === 0) return { value: undefined };

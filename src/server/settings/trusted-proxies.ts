@@ -1,7 +1,7 @@
-/** `[tandem] trusted_proxies`: the proxies whose `X-Forwarded-For` counts. */
+/** `[tandem] trusted_proxies`: proxies whose `X-Forwarded-For` is trusted. */
 import { BlockList, isIP } from "node:net";
 
-/** Addresses and ranges like `10.0.0.0/8`; `wrong`: the first item that is neither. */
+/** Addresses and ranges such as `10.0.0.0/8`. `wrong` is the first invalid item. */
 export function parseProxies(items: readonly string[]): BlockList | { readonly wrong: string } {
   const proxies = new BlockList();
   for (const item of items) {

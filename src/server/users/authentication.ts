@@ -1,6 +1,7 @@
 /**
- * Who asks (`chttpd_auth`, `couch_httpd_auth`): the handlers of `[chttpd] authentication_handlers`, one after the other, until one
- * knows. Without an administrator, whoever reaches the server is one ("admin party"), and it listens on the loopback address only.
+ * Authentication (`chttpd_auth`, `couch_httpd_auth`): the handlers in `[chttpd]
+ * authentication_handlers`, in order, until one identifies the user. Without an administrator,
+ * every client is one ("admin party"), and the server listens only on the loopback address.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { ApiRequest, User } from "../../api/index.ts";
@@ -18,10 +19,12 @@ import { PeerTurns } from "./peer-turns.ts";
 import type { SessionCookies } from "./session-cookies.ts";
 import type { KnownUser, Turn, UserDirectory } from "./user-directory.ts";
 
-/** What proves that somebody is a user of our own directory; what the others say of a user is the word of somebody else. */
+/**
+ * Handlers that authenticate users of our own directory. The others rely on someone else's word.
+ */
 const OWN_HANDLERS: ReadonlySet<string> = new Set(["cookie", "default"]);
 
-/** Credentials that were found right, and need not be hashed again. */
+/** Maximum number of verified credentials, which need not be hashed again. */
 const VERIFIED_COUNT_MAX = 1_000;
 
 const ANONYMOUS: User = { name: null, roles: [], isAdmin: false };
@@ -34,13 +37,13 @@ export interface AuthenticationParts {
   readonly cookies: SessionCookies;
   readonly lockout: LoginLockout;
   readonly clock: Clock;
-  /** Whether a server without administrators takes everybody for one. */
+  /** Whether everyone is an administrator on a server without any. */
   readonly allowsParty: boolean;
 }
 
 export class Authentication {
   readonly #parts: AuthenticationParts;
-  /** Under a key of this process, so that nothing here tells a password. */
+  /** Keyed with a key of this process, so that the entries reveal no passwords. */
   readonly #verified = new Set<string>();
   readonly #verifiedKey = randomBytes(32);
   readonly #turns = new PeerTurns();
@@ -49,12 +52,12 @@ export class Authentication {
     this.#parts = parts;
   }
 
-  /** As `_session` shows them. */
+  /** In the form of `_session`. */
   get handlers(): readonly string[] {
     return this.#parts.settings.handlers;
   }
 
-  /** Throws a ProtocolError for credentials that are wrong, and for none where some are needed. */
+  /** Throws a ProtocolError for wrong credentials, and for missing ones where they are required. */
   async authenticate(request: ApiRequest): Promise<User> {
     if (this.#isParty() && !asksLoopbackHost(request)) throw strangeHost();
     for (const handler of this.handlers) {
@@ -67,7 +70,7 @@ export class Authentication {
     return this.#unknown(request);
   }
 
-  /** The user and a cookie for the next requests; undefined for a wrong name or password. */
+  /** The user, with a cookie for later requests; undefined for a wrong name or password. */
   async logIn(
     name: string,
     password: string,
@@ -79,7 +82,7 @@ export class Authentication {
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
 
-  /** The address or network for which wrong passwords count. */
+  /** The address or network for which wrong passwords are counted. */
   #clientOf(request: ApiRequest): string {
     return clientNetwork(clientAddress(request, this.#parts.settings.trustedProxies));
   }
@@ -98,11 +101,11 @@ export class Authentication {
     }
   }
 
-  /** Nobody said who it is. */
+  /** No handler identified the user. */
   #unknown({ method, path }: ApiRequest): User {
     const { requireValidUser, requireValidUserExceptForUp } = this.#parts.settings;
     const isLogin = method === "POST" && path === "/_session";
-    // The page where one logs in holds nothing but itself.
+    // The login page contains nothing else.
     const isDashboard = /^\/_dashboard(\/|$)/.test(path);
     const isUp = path === "/_up" && requireValidUserExceptForUp;
     const isFree = isLogin || isDashboard || isUp;
@@ -129,7 +132,7 @@ export class Authentication {
     if (colon < 0) return undefined;
     const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1), peer);
     if (user !== undefined) return userOf(user.name, user.roles);
-    // In a party any name is as good as none.
+    // Without administrators, any name is as good as none.
     if (this.#isParty()) return PARTY;
     throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
   }
@@ -137,13 +140,13 @@ export class Authentication {
   async #byPassword(name: string, password: string, peer: string): Promise<KnownUser | undefined> {
     const { users, lockout } = this.#parts;
     const user = await users.find(name);
-    // There the names of users are no secret: everyone is an administrator.
+    // Without administrators, user names are no secret: everyone is an administrator.
     if (user === undefined && this.#isParty()) return undefined;
     const attempt = { name, salt: user?.salt ?? "", peer };
     lockout.check(attempt);
     const turn: Turn = (check) =>
       this.#turns.run(peer, () => {
-        // Again now: guesses that were sent concurrently have failed meanwhile.
+        // Checked again, because concurrent guesses have failed meanwhile.
         lockout.check(attempt);
         return check();
       });
@@ -176,7 +179,7 @@ export class Authentication {
     return { ...userOf(user.name, user.roles), ...renewed };
   }
 
-  /** A proxy in front of us says who it is; with `proxy_use_secret` it proves that it is the proxy. */
+  /** A reverse proxy names the user; with `proxy_use_secret` it proves that it is the proxy. */
   async #byProxy(headers: ReadonlyMap<string, string>): Promise<User | undefined> {
     const { settings } = this.#parts;
     const header = (name: string): string | undefined => headers.get(name.toLowerCase());
@@ -201,7 +204,10 @@ export class Authentication {
   }
 }
 
-/** Whether the token is the name signed with `secret`, as for CouchDB. Without a secret no token is right. */
+/**
+ * Whether the token is the name signed with `secret`, as in CouchDB. Without a secret, no token is
+ * valid.
+ */
 function isProxyToken(
   { secret, hashAlgorithms }: AuthenticationSettings,
   name: string,

@@ -5,8 +5,8 @@ import type { ApiRequest } from "../../api/index.ts";
 const FORWARDED_FOR = "x-forwarded-for";
 
 /**
- * The last address that no trusted proxy has: each proxy appends the address from which its request came, and what is before
- * that may be a client's invention.
+ * The last address that is not a trusted proxy's: each proxy appends the address of its peer, and
+ * everything before may be forged by the client.
  */
 export function clientAddress({ peer, headers }: ApiRequest, proxies: BlockList): string {
   let client = peer;
@@ -24,7 +24,7 @@ function isTrusted(address: string, proxies: BlockList): boolean {
   return version !== 0 && proxies.check(address, version === 4 ? "ipv4" : "ipv6");
 }
 
-/** Without the port that some proxies add. */
+/** Removes the port that some proxies add. */
 function addressOf(text: string): string {
   const trimmed = text.trim();
   const [, bracketed, plain] = /^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$/.exec(trimmed) ?? [];

@@ -1,6 +1,7 @@
 /**
- * One key per purpose. `[chttpd_auth] secret` itself only checks the tokens of proxies, which compute them from it as for CouchDB.
- * Whatever Tandem signs by itself, it signs with a key derived for that purpose (HKDF, RFC 5869).
+ * One key per purpose. `[chttpd_auth] secret` itself only verifies proxy tokens, which proxies
+ * compute from it as for CouchDB. Everything that Tandem itself signs is signed with a key derived
+ * for that purpose (HKDF, RFC 5869).
  */
 import { createHmac, hkdfSync } from "node:crypto";
 

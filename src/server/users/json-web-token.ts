@@ -1,4 +1,7 @@
-/** Bearer tokens (`jwtf`, `[jwt_auth]`, `[jwt_keys]`): signatures and claims are `jose`'s, names of settings CouchDB's. */
+/**
+ * Bearer tokens (`jwtf`, `[jwt_auth]`, `[jwt_keys]`): signatures and claims are checked by `jose`,
+ * settings have CouchDB's names.
+ */
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -9,14 +12,14 @@ export interface TokenSettings {
   readonly rolesClaimPath: string | undefined;
 }
 
-/** Kinds of keys, and the algorithms that each may be used with: a public key never counts as a shared secret. */
+/** Key types with their permitted algorithms: a public key never counts as a shared secret. */
 const ALGORITHMS: Readonly<Record<string, readonly string[]>> = {
   hmac: ["HS256", "HS384", "HS512"],
   rsa: ["RS256", "RS384", "RS512"],
   ec: ["ES256", "ES384", "ES512"],
 };
 
-/** Throws a ProtocolError for a token that proves nothing. */
+/** Throws a ProtocolError for an invalid token. */
 export async function tokenUser(
   token: string,
   keys: ReadonlyMap<string, string>,
@@ -58,7 +61,7 @@ function keyOf(
   throw unauthorized("Unknown kid");
 }
 
-/** `exp, {iss, "name"}`: claims that must be there, and values that some must have. */
+/** `exp, {iss, "name"}`: required claims, some with required values. */
 function requiredClaims(text: string): {
   readonly names: string[];
   readonly values: ReadonlyMap<string, string>;

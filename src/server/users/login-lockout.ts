@@ -1,14 +1,15 @@
 /**
- * Who has given wrong passwords too often is refused for a while (`couch_auth_lockout`, `[chttpd_auth_lockout]`). Failures are
- * counted for a user, as known by one salt, and the address from which they come: whoever guesses locks nobody else out, and a
- * new password begins a new count. The count ends a stated time after its first failure. Each node counts for itself.
+ * Refuses logins for a while after too many wrong passwords (`couch_auth_lockout`,
+ * `[chttpd_auth_lockout]`). Failures are counted per user, as known by one salt, and client
+ * address: guessing locks out no other client, and a new password starts a new count. A count ends
+ * a fixed time after its first failure. Each node counts separately.
  */
 import { createHash } from "node:crypto";
 import type { Clock, Trace } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { LockoutSettings } from "../settings/lockout-settings.ts";
 
-/** A login: who, as known by which salt, from where. */
+/** A login: the user, the salt in use, and the origin. */
 export interface LoginAttempt {
   readonly name: string;
   readonly salt: string;
@@ -25,7 +26,7 @@ export class LoginLockout {
   readonly #settings: LockoutSettings;
   readonly #clock: Clock;
   readonly #trace: Trace;
-  /** In the order of their first failures. */
+  /** In order of the first failures. */
   readonly #failures = new Map<string, Failures>();
 
   constructor(
@@ -37,7 +38,7 @@ export class LoginLockout {
     this.#trace = trace;
   }
 
-  /** Before the password is looked at. Throws CouchDB's 403 for whoever has failed too often. */
+  /** Called before the password is checked. Throws CouchDB's 403 after too many failures. */
   check({ name, salt, peer }: LoginAttempt): void {
     const { mode, threshold } = this.#settings;
     if (mode === "off") return;
@@ -71,7 +72,7 @@ export class LoginLockout {
 
 const LOCKED = "Account is temporarily locked due to multiple authentication failures";
 
-/** Of one length, whatever a client sends for a name. */
+/** Fixed length, whatever a client sends as a name. */
 function keyOf({ name, salt, peer }: LoginAttempt): string {
   return createHash("sha256")
     .update(JSON.stringify([peer, name, salt]))

@@ -1,4 +1,7 @@
-/** Defence against DNS rebinding: a page of `evil.example` whose name suddenly resolves to this machine still sends its own name. */
+/**
+ * Defence against DNS rebinding: a page of `evil.example` whose name suddenly resolves to this
+ * machine still sends its own name.
+ */
 import { BlockList } from "node:net";
 import type { ApiRequest } from "../../api/index.ts";
 
@@ -8,8 +11,8 @@ LOOPBACK.addAddress("::1", "ipv6");
 LOOPBACK.addSubnet("::ffff:127.0.0.0", 104, "ipv6");
 
 /**
- * Whether the request names this machine by a loopback address or `localhost`, also to a proxy in front. HTTP/1.0 clients, which are
- * not browsers, may name no host.
+ * Whether the request names this machine by a loopback address or `localhost`, also to a proxy in
+ * front. HTTP/1.0 clients, which are not browsers, may omit the host.
  */
 export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): boolean {
   const hosts = [headers.get("host"), headers.get("x-forwarded-host")].flatMap(

@@ -1,7 +1,10 @@
-/** Bounds the password checks that one address has under way, so that a flood of names from it delays others little. */
+/**
+ * Limits the password checks in progress per address, so that a flood of names from one delays
+ * others little.
+ */
 import { Semaphore } from "../../base/index.ts";
 
-/** More than the threads that hash, so that a proxy's users lose nothing. */
+/** More than the number of hashing threads, so that users behind a proxy lose nothing. */
 const CHECKS_PER_PEER = 4;
 
 interface Line {

@@ -1,4 +1,4 @@
-/** Which cookies open a session, and what protects those that do. */
+/** Tests which cookies open a session, and how those are protected. */
 import { createHmac, hkdfSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -43,7 +43,7 @@ function user(name: string, salt = "0123456789abcdef"): KnownUser {
 
 const JAN = user("jan");
 
-/** A cookie as this server makes them, of these parts. */
+/** A cookie in this server's format with the given parts. */
 function signed({
   name = "jan",
   sec = NOW_SEC,
@@ -57,7 +57,7 @@ function signed({
   return Buffer.concat([Buffer.from(`${text}:`), signature]);
 }
 
-/** Whether somebody comes in; what is no cookie at all is refused aloud. */
+/** Whether the cookie is accepted; a malformed one throws. */
 function comesIn(value: string, who = JAN): boolean {
   try {
     return open().opens(value, who);
@@ -99,7 +99,7 @@ describe("a cookie that somebody else has made", () => {
     expect(comesIn(root.toString("base64url"), user("root"))).toBe(false);
     const later = Buffer.concat([Buffer.from(`jan:${NOW_SEC.toString(16)}:`), signature]);
     expect(comesIn(later.toString("base64url"))).toBe(false);
-    // Signed is the text with its digits, not the number.
+    // The signature covers the text with its digits, not the number.
     const shifted = Buffer.concat([Buffer.from("ja:n69000000:"), signed({}).subarray(-32)]);
     expect(comesIn(shifted.toString("base64url"), user("ja"))).toBe(false);
   });
@@ -175,7 +175,7 @@ describe("what protects a cookie", () => {
     [{}, true, true],
     [{ "x-forwarded-proto": "https" }, false, true],
     [{ "x-forwarded-proto": "http" }, false, false],
-    // Whoever came over TLS did, whatever a header says.
+    // TLS to this server counts, whatever a header says.
     [{ "x-forwarded-proto": "http" }, true, true],
     [{ "x-forwarded-ssl": "on" }, false, true],
     [{ "x-forwarded-ssl": "off" }, false, false],

@@ -1,4 +1,6 @@
-/** `AuthSession` cookies: name and time in CouchDB's form, signed with a key of their own for each salt. */
+/**
+ * `AuthSession` cookies: name and time in CouchDB's format, signed with a separate key per salt.
+ */
 import type { ApiRequest } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -7,18 +9,18 @@ import type { AuthenticationSettings } from "../settings/authentication-settings
 import { deriveKey, signText } from "./derived-keys.ts";
 import type { KnownUser } from "./user-directory.ts";
 
-/** What of a request says whether it came over TLS. */
+/** The parts of a request that show whether it came over TLS. */
 type Arrival = Pick<ApiRequest, "isSecure" | "headers">;
 
 export interface Session {
   readonly name: string;
-  /** In hex digits, as in the cookie. */
+  /** In hex, as in the cookie. */
   readonly issued: string;
   /** In base64. */
   readonly signature: string;
 }
 
-/** A session that is older than this part of its time is renewed by the next answer. */
+/** A session older than this part of its lifetime is renewed by the next response. */
 const AGING_RATIO = 0.1;
 
 const NO_SALT = "The user document has an empty salt: set the password again.";
@@ -28,14 +30,17 @@ export class SessionCookies {
   readonly #clock: Clock;
   readonly #storedSecret: string;
 
-  /** `storedSecret` counts where the configuration has none; all nodes of a store share it. */
+  /** `storedSecret` is used if the configuration sets none; all nodes of a store share it. */
   constructor(settings: AuthenticationSettings, clock: Clock, storedSecret: string) {
     this.#settings = settings;
     this.#clock = clock;
     this.#storedSecret = storedSecret;
   }
 
-  /** A `Set-Cookie` header for an authenticated user. Throws a ProtocolError 403 for one without a salt. */
+  /**
+   * A `Set-Cookie` header for an authenticated user. Throws a ProtocolError 403 for one without a
+   * salt.
+   */
   issue({ name, salt }: KnownUser, arrival: Arrival): string {
     if (salt === "") throw new ProtocolError(403, "forbidden", NO_SALT);
     const issued = Math.floor(this.#clock.nowMs() / 1000)
@@ -52,12 +57,15 @@ export class SessionCookies {
     return this.#header("", 0, arrival);
   }
 
-  /** What a `Cookie` header says; undefined without a session. Throws CouchDB's 400 for one that is none. */
+  /**
+   * Parses a `Cookie` header; returns `undefined` without a session. Throws CouchDB's 400 for a
+   * malformed one.
+   */
   read(header: string): Session | undefined {
     const value = /(?:^|;\s*)AuthSession="?([^;"]*)/.exec(header)?.[1];
     if (value === undefined || value === "") return undefined;
     const bytes = Buffer.from(value, "base64url");
-    // The signature is any bytes, so the text before it is cut off first.
+    // The signature may contain any bytes, so the text before it is split off first.
     const second = bytes.indexOf(":", bytes.indexOf(":") + 1);
     const text = /^([^:]*):([0-9A-Fa-f]+)$/.exec(bytes.subarray(0, Math.max(0, second)).toString());
     if (text === null) {
@@ -94,7 +102,10 @@ export class SessionCookies {
     return signText(hash, deriveKey(secret, "session cookie", salt), text);
   }
 
-  /** Over TLS to us, or to a proxy in front that says so; whoever lies about it makes his own cookie useless. */
+  /**
+   * Over TLS to this server, or to a reverse proxy that says so. A client that lies only makes its
+   * own cookie useless.
+   */
   #cameByTls({ isSecure, headers }: Arrival): boolean {
     const { forwardedTlsHeader, forwardedProtocolHeader } = this.#settings;
     const said = (name: string): string | undefined => headers.get(name.toLowerCase());
@@ -105,7 +116,7 @@ export class SessionCookies {
 
   #header(value: string, ageSec: number, arrival: Arrival): string {
     const { allowsPersistentCookies, cookieDomain, sameSite } = this.#settings;
-    // Some clients go by the one, some by the other; the date is CouchDB's, with hyphens.
+    // Some clients use one of them, some the other. The date has CouchDB's format, with hyphens.
     const expires = new Date(this.#clock.nowMs() + ageSec * 1000).toUTCString();
     const dated = expires.replace(/(\d\d) (\w{3}) /, "$1-$2-");
     const isDated = allowsPersistentCookies || ageSec === 0;

@@ -1,11 +1,13 @@
 /**
- * Keeps a database for each user, where `[couch_peruser] enable` asks for it: `userdb-` and the bytes of the user's name as
- * hex digits, with the user among its admins and members (CouchDB's `couch_peruser`).
+ * Maintains a database for each user, if `[couch_peruser] enable` is set: `userdb-` and the bytes
+ * of the user's name in hex, with the user among its administrators and members (CouchDB's
+ * `couch_peruser`).
  *
- * It follows the changes of `_users`. How far it came is in the store, and is written in the transaction that does what
- * the changes ask for. So each change is worked off once, whatever fails: of several nodes that do the same page one
- * commits, and the others begin behind it. Without such a note, or with one for another prefix or database, it begins with
- * the first user: those that exist when it is turned on get their databases, too.
+ * It follows the changes of `_users`. Its progress is stored in the same transaction as the effects
+ * of the changes, so each change is processed exactly once, whatever fails: of several nodes that
+ * process the same page, one commits, and the others continue after it. Without stored progress, or
+ * with one for another prefix or database, it begins with the first user, so that existing users
+ * get their databases when it is enabled.
  */
 import {
   hexEncode,
@@ -33,13 +35,13 @@ import type { Service } from "../supervise.ts";
 import { USER_ID_PREFIX } from "./user-directory.ts";
 
 const USERS = "_users";
-/** Changes in one transaction; each may make or delete a database. */
+/** Changes per transaction; each may create or delete a database. */
 const PAGE_ROWS_MAX = 20;
 const GROUPS = ["members", "admins"];
 
-/** How far the changes of `_users` were worked off. */
+/** Progress in the changes of `_users`. */
 interface Progress {
-  /** Of the database `_users`. */
+  /** Uuid of the database `_users`. */
   readonly uuid: string;
   readonly prefix: string;
   readonly since: string;
@@ -55,9 +57,9 @@ export interface UserDatabasesParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly configuration: Configuration;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly settings: UserDatabaseSettings;
-  /** Where the progress is kept. */
+  /** Key of the stored progress. */
   readonly progressKey: Key;
 }
 
@@ -89,10 +91,10 @@ export class UserDatabases implements Service {
     }
   }
 
-  /** A page of changes. Answers what fires after the next change when there is none left. */
+  /** Processes a page of changes. If none are left, returns a watch for the next change. */
   async #workOff(): Promise<"more" | Watch> {
     const { kv, runtime, databases, progressKey } = this.#parts;
-    // One value of each for the whole transaction.
+    // A consistent snapshot for the whole transaction.
     const settings = valuesNow(this.#parts.settings);
     const { deeds, next } = await kv.transact(
       async (tx) => {
@@ -136,7 +138,8 @@ export class UserDatabases implements Service {
     if (!id.startsWith(USER_ID_PREFIX)) return undefined;
     const { databases } = this.#parts;
     const userName = id.slice(USER_ID_PREFIX.length);
-    // CouchDB: a byte below 16 is one digit, and so users whose names hold such bytes get into the databases of others.
+    // CouchDB writes a byte below 16 as one digit, so that users whose names contain such bytes get
+    // into the databases of others.
     const name = prefix + hexEncode(utf8Encode(userName));
     if (!isDatabaseName(name)) return { event: "users.database-refused", database: name };
     const existing = await databases.find(tx, name);
@@ -152,7 +155,7 @@ export class UserDatabases implements Service {
       await databases.remove(tx, name);
       return { event: "users.database-deleted", database: name };
     }
-    // CouchDB: the database is kept, and a user of the same name has it again.
+    // As in CouchDB, the database is kept, and a new user with the same name gets it back.
     await changeSecurity(tx, existing, (names) => names.filter((other) => other !== userName));
     return undefined;
   }
@@ -164,7 +167,9 @@ function withName(names: readonly unknown[], userName: string): readonly unknown
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Writes the names of both groups again, if they change. All else in the security object stays. */
+/**
+ * Updates the names in both groups if they change. Everything else in the security object is kept.
+ */
 async function changeSecurity(
   tx: Transaction,
   database: Database,

@@ -1,4 +1,4 @@
-/** Users that a store may hold from earlier versions, and the effort spent on unknown names. */
+/** Users from earlier versions, and the time spent on unknown names. */
 import { createHook } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
@@ -12,7 +12,7 @@ import { type Turn, UserDirectory } from "./user-directory.ts";
 
 const SERVER = { userName: null, roles: ["_admin"], isAdmin: true };
 
-/** Derivations of keys from passwords that this process has begun. */
+/** Number of key derivations from passwords started in this process. */
 let derivationCount = 0;
 const derivations = createHook({
   init: (_, type) => {
@@ -23,7 +23,7 @@ afterAll(() => {
   derivations.disable();
 });
 
-/** A directory whose store has these documents of users. */
+/** A directory whose store contains these user documents. */
 async function open(users: Readonly<Record<string, object>>): Promise<UserDirectory> {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });

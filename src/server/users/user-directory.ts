@@ -1,4 +1,4 @@
-/** Who is known by a password: the administrators of the configuration, and the documents of `_users`. */
+/** Users with passwords: the configured administrators, and the documents of `_users`. */
 
 import { errorCode } from "../../base/index.ts";
 import type { DatabaseRegistry, Document, SecuritySubject } from "../../databases/index.ts";
@@ -20,19 +20,19 @@ import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";
 
-/** Runs the check of a password when its client may have one, or throws. */
+/** Runs a password check when the client may have one, or throws. */
 export type Turn = (check: () => Promise<boolean>) => Promise<boolean>;
 
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
-  /** Changes with the password: sessions end with it. */
+  /** Changes with the password, which ends sessions. */
   readonly salt: string;
-  /** Changes with all that is kept of the password: remembered credentials end with it. */
+  /** Changes with any part of the stored hash, which ends cached credentials. */
   readonly hash: string;
   /**
-   * Throws a ProtocolError 403 for a hash that asks for more than this server does. Passwords of one user are checked one after the
-   * other.
+   * Throws a ProtocolError 403 for a hash with excessive cost. Passwords of one user are checked
+   * one after the other.
    */
   matches(password: string, turn: Turn): Promise<boolean>;
 }
@@ -41,7 +41,7 @@ export interface UserDirectoryParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly configuration: Configuration;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly passwords: PasswordRules;
 }
 
@@ -49,22 +49,29 @@ const SERVER: SecuritySubject = { userName: null, roles: ["_admin"], isAdmin: tr
 
 export class UserDirectory {
   readonly #parts: UserDirectoryParts;
-  /** Of users whose passwords are being checked: one at a time, so that logins of one user do not hold up all others. */
+  /**
+   * Password checks in progress by user: one at a time, so that logins of one user do not block all
+   * others.
+   */
   readonly #checksOf = new Map<string, Promise<unknown>>();
 
   constructor(parts: UserDirectoryParts) {
     this.#parts = parts;
   }
 
-  /** Undefined for an unknown name. Throws a ProtocolError 401 for a user whose document is in conflict. */
+  /**
+   * Returns `undefined` for an unknown name. Throws a ProtocolError 401 for a user whose document
+   * is in conflict.
+   */
   async find(name: string): Promise<KnownUser | undefined> {
     const stored = this.#parts.configuration.section("admins").get(name);
     return stored ? this.#adminOf(name, stored) : this.#userOf(name);
   }
 
   /**
-   * Current rights of a user of this directory; undefined for an unknown name. Throws as `find`. `null` is any client of a server without
-   * administrators; such a server authenticates no one, so there an unknown name is a user without roles.
+   * Current rights of a user of this directory; undefined for an unknown name. Throws as `find`.
+   * `null` is any client of a server without administrators; such a server authenticates no one, so
+   * there an unknown name is a user without roles.
    */
   async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
     const admins = this.#parts.configuration.section("admins");
@@ -77,8 +84,9 @@ export class UserDirectory {
   }
 
   /**
-   * Hashes a user's verified password again if new ones are hashed differently now (CouchDB's `upgrade_hash_on_auth`), or if its salt is
-   * empty. Keeps any other salt, and with it the sessions. Concurrent changes of the document take precedence.
+   * Hashes a user's verified password again if new ones are hashed differently now (CouchDB's
+   * `upgrade_hash_on_auth`), or if its salt is empty. Keeps any other salt, and with it the
+   * sessions. Concurrent changes of the document take precedence.
    */
   async upgradeHash(name: string, password: string): Promise<void> {
     const { kv, databases, configuration, passwords } = this.#parts;
@@ -94,7 +102,7 @@ export class UserDirectory {
     const edit = { mode: "interactive", id, parent, deleted: false, body } as const;
     await kv.transact(async (tx) => {
       const database = await databases.open(tx, "_users");
-      // One that is gone without a trace would be made again.
+      // A document that was purged would be re-created.
       if ((await database.read(tx, id))?.revision !== parent) return;
       await database.write(tx, { ...edit, attachments: kept }, SERVER);
     });
@@ -109,7 +117,7 @@ export class UserDirectory {
     const roles = Array.isArray(record.roles) ? record.roles : [];
     return {
       name,
-      // No document makes somebody a server admin.
+      // No document makes its user a server administrator.
       roles: roles.filter((role) => typeof role === "string" && role !== "_admin"),
       salt: hash.salt,
       hash: `${hash.salt}${hash.key}`,
@@ -133,7 +141,10 @@ export class UserDirectory {
     };
   }
 
-  /** Takes as long as checking a wrong password of a user, so that the time does not reveal which users exist. */
+  /**
+   * Takes as long as checking a wrong password of a user, so that the time does not reveal which
+   * users exist.
+   */
   rejectUnknown(name: string, password: string, turn: Turn): Promise<boolean> {
     return this.#inTurn(name, turn, () => this.#reject(password));
   }
@@ -187,14 +198,17 @@ export class UserDirectory {
   }
 }
 
-/** CouchDB's answer. Any of the leaves may hold a leaked password or revoked roles. */
+/** CouchDB's response. Any of the leaves may contain a leaked password or revoked roles. */
 function conflict(): ProtocolError {
   const reason =
     "User document conflicts must be resolved before the document is used for authentication purposes.";
   return new ProtocolError(401, "unauthorized", reason);
 }
 
-/** What CouchDB keeps of a password in a user's document; undefined when it keeps nothing that a password matches. */
+/**
+ * The password hash in a user's document, in CouchDB's format; undefined if it contains none that a
+ * password can match.
+ */
 export function hashOf(record: Readonly<Record<string, unknown>>): PasswordHash | undefined {
   const { password_scheme: scheme = "simple", salt, derived_key: derived, iterations } = record;
   if (typeof salt !== "string") return undefined;

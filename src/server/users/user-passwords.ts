@@ -1,4 +1,6 @@
-/** Passwords in documents of `_users` (`couch_users_db`): hashes in their place, before they are written. */
+/**
+ * Replaces passwords in documents of `_users` by hashes before they are written (`couch_users_db`).
+ */
 import { joinObject, splitObject, Utf8Text } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -6,7 +8,7 @@ import { hashPassword, type PasswordSettings } from "../passwords.ts";
 import { passwordFault } from "../settings/password-requirements.ts";
 import type { PasswordRules } from "../settings/password-settings.ts";
 
-/** Members that say how a password is kept, or hold it. */
+/** Members that contain a password or describe its hash. */
 const PASSWORD_MEMBERS = new Set([
   "derived_key",
   "iterations",
@@ -20,7 +22,11 @@ const PASSWORD_MEMBERS = new Set([
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The edits with hashes in the place of passwords, one after the other: one request waits in line once. Throws a ProtocolError 400 for a password that is not allowed, and 403 for one that is no text. */
+/**
+ * Replaces passwords by hashes, one after the other, so that a request occupies one place in the
+ * queue. Throws a ProtocolError 400 for a password that is not permitted, and 403 for one that is
+ * not a string.
+ */
 export async function hashPasswords(
   edits: readonly DocumentEdit[],
   rules: PasswordRules,
@@ -42,12 +48,15 @@ async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Pro
   return { ...edit, body: await withHash(edit.body, password, rules, kept) };
 }
 
-/** CouchDB's sentence for a password that is no text: it would be kept as it is. */
+/** CouchDB's message for a password that is not a string, which would be stored unhashed. */
 function invalidPassword(value: unknown): string {
   return `Password value of '${JSON.stringify(value).slice(0, 100)}' is invalid.`;
 }
 
-/** The document with the password's hash, under a new salt unless one is given: sessions last as long as the salt. */
+/**
+ * The document with the password's hash. Uses a new salt unless one is given: sessions last as long
+ * as the salt.
+ */
 export async function withHash(
   body: Utf8Text,
   password: string,

@@ -18,13 +18,13 @@ import { hashOf, USER_ID_PREFIX } from "./user-directory.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The roles of the system that a document may give. */
+/** System roles that a document may assign. */
 const SYSTEM_ROLES: ReadonlySet<string> = new Set([METRICS_ROLE, READER_ROLE]);
 
 export interface UsersRules {
-  /** Members that everybody who comes in may read of all users. Read at each use. */
+  /** Members of all users that everyone with access may read. Read on each use. */
   readonly settings: { readonly publicMembers: readonly string[] };
-  /** Read at each use. */
+  /** Read on each use. */
   readonly limits: PasswordLimits;
 }
 
@@ -49,12 +49,17 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
   };
 }
 
-/** Whether it is the document of this user of the directory. A token or a proxy only vouches for the name. */
+/**
+ * Whether it is this directory user's own document. A token or a proxy vouches only for the name.
+ */
 function isOwn({ id }: { readonly id: string }, subject: SecuritySubject): boolean {
   return subject.vouchedBy === undefined && hasName(id, subject);
 }
 
-/** Like anonymous users, a user with a token may sign up, but not touch the document of a user of the same name. */
+/**
+ * Like anonymous users, a user with a token may sign up, but not change the document of a directory
+ * user with the same name.
+ */
 function mayWriteOwn({ id }: DocumentEdit, writer: WriteContext, live: readonly Leaf[]): boolean {
   return hasName(id, writer) && (writer.vouchedBy === undefined || live.length === 0);
 }
@@ -64,8 +69,8 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Only administrators may cause or change a conflict, and only server administrators may delete a leaf of one: whichever leaf wins next
- * takes effect with its roles and its password.
+ * Only administrators may cause or change a conflict, and only server administrators may delete a
+ * leaf of one: the leaf that wins next takes effect with its roles and password.
  */
 function conflictFault(
   edit: DocumentEdit,
@@ -89,7 +94,7 @@ function follows(edit: DocumentEdit, revision: string): boolean {
   return hashes.some((hash, distance) => formatRevision(start - distance, hash) === revision);
 }
 
-/** Undefined when nothing is public. Design documents are for administrators. */
+/** Returns `undefined` if nothing is public. Design documents are for administrators. */
 function publicPart(document: Document, names: readonly string[]): Document | undefined {
   if (document.id.startsWith("_design/")) return undefined;
   const members = splitObject(document.body.text).filter(({ name }) => names.includes(name));
@@ -97,7 +102,7 @@ function publicPart(document: Document, names: readonly string[]): Document | un
   return { ...document, body: Utf8Text.of(joinObject(members)), attachments: [] };
 }
 
-/** Why the edit is forbidden, in CouchDB's words. */
+/** Reason why the edit is forbidden, in CouchDB's words. */
 async function judge(
   tx: Transaction,
   database: HookedDatabase,
@@ -142,7 +147,7 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
     return "Doc ID must be of the form org.couchdb.user:name";
   }
   if (old !== undefined && old.name !== name) return "Usernames can not be changed.";
-  // Without the value: what a replication could not write is on a list that operators read.
+  // Omits the value: failed writes of a replication are listed for operators.
   if (password !== undefined && password !== null) {
     return "Passwords are texts, and are hashed before they are stored.";
   }
@@ -169,7 +174,7 @@ function passwordHashFault(members: Members, limits: PasswordLimits): string | u
   return hash && hashFault(hash, limits);
 }
 
-/** All jobs of the server are more than an admin of `_users` has to give away. */
+/** Access to all jobs of the server is more than an administrator of `_users` may grant. */
 function readerFault(
   { roles }: Members,
   old: Members | undefined,
