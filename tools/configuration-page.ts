@@ -32,7 +32,9 @@ export function withTables(page: string): string {
   ]);
   return withTable(made, "Every other setting of CouchDB", [
     "| section | keys | why |",
-    ...INEFFECTIVE_SETTINGS.map(ineffectiveRow),
+    ...INEFFECTIVE_SETTINGS.toSorted((left, right) =>
+      left.section < right.section ? -1 : Number(left.section > right.section),
+    ).map(ineffectiveRow),
   ]);
 }
 
