@@ -3,6 +3,7 @@
 /** Layers whose comments follow the rules. Every layer belongs here once it has been reworded. */
 export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "api",
+  "cli",
   "contract",
   "dashboard",
   "databases",
@@ -12,6 +13,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "jobs",
   "kv",
   "protocol",
+  "server",
 ]);
 
 const COLUMNS_MAX = 100;

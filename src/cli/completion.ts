@@ -1,10 +1,10 @@
 /**
- * `tandem completion`: a script with which a shell completes commands and options. It is made from the commands themselves, and
- * knows no values: for those the shell offers files.
+ * `tandem completion`: a script for shell completion of commands and options. It is derived from
+ * the commands themselves; for values the shell offers files.
  */
 import { Argument, type Command } from "commander";
 
-/** A command as one types it (`tandem jobs list`), and the words that may follow. */
+/** A command path (`tandem jobs list`) with the words that may follow. */
 interface Completion {
   readonly path: string;
   readonly commands: readonly Word[];
@@ -43,7 +43,9 @@ function completionsOf(command: Command, above = ""): readonly Completion[] {
   return [own, ...command.commands.flatMap((child) => completionsOf(child, `${path} `))];
 }
 
-/** Finds the command among the words before the cursor: the longest path that they begin with, options left out. */
+/**
+ * Finds the command among the words before the cursor: the longest matching path, ignoring options.
+ */
 function bash(completions: readonly Completion[]): string {
   const cases = completions.map(({ path, commands, options }) => {
     const words = [...commands, ...options].map(({ word }) => word);
@@ -66,7 +68,7 @@ complete -o default -F _tandem tandem
 `;
 }
 
-/** Zsh reads scripts for bash. */
+/** Zsh can run bash completions. */
 function zsh(completions: readonly Completion[]): string {
   return `autoload -U +X bashcompinit && bashcompinit\n${bash(completions)}`;
 }

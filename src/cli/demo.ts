@@ -1,8 +1,9 @@
 /**
- * `npm run demo`: the main job from end to end, on a node with the embedded store in a temporary folder.
+ * `npm run demo`: the main job from end to end, on a node with the embedded store in a temporary
+ * folder.
  *
- * Loads the sample data over HTTP, replicates one database by `POST /_replicate` and one by a `_replicator` document, compares
- * the copies with their sources, and prints the figures.
+ * Loads the sample data over HTTP, replicates one database by `POST /_replicate` and one by a
+ * `_replicator` document, compares the copies with their sources, and prints the figures.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +16,7 @@ import { openConnections } from "./replicate/connections.ts";
 import { describe } from "./replicate/verify.ts";
 import { Progress } from "./terminal/progress.ts";
 
-/** Two folders up, from `src/cli` as from `dist/cli`. */
+/** Two folders up, from `src/cli` and from `dist/cli`. */
 const DATA = new URL("../../demo/data/", import.meta.url);
 const BULK_ROWS = 500;
 const POLL_MS = 100;
@@ -42,7 +43,7 @@ try {
   rmSync(directory, { recursive: true, force: true });
 }
 
-/** Loads a file of sample documents in bulk; returns how many there are. */
+/** Loads a file of sample documents in bulk. Returns their number. */
 async function load(database: string): Promise<number> {
   const packed = readFileSync(new URL(`${database}.ndjson.gz`, DATA));
   const lines = gunzipSync(packed).toString("utf8").trimEnd().split("\n");
@@ -59,7 +60,7 @@ async function load(database: string): Promise<number> {
   return lines.length;
 }
 
-/** By `POST /_replicate`, between two local databases, named without a URL. */
+/** By `POST /_replicate`, between two local databases named without a URL. */
 async function replicateTransient(documentCount: number): Promise<void> {
   const progress = new Progress("POST /_replicate films");
   const body = { source: "films", target: "films-copy", create_target: true };
@@ -79,7 +80,7 @@ async function replicateTransient(documentCount: number): Promise<void> {
   progress.end(writtenCount, writtenCount);
 }
 
-/** By a `_replicator` document, between two URLs, attachments included. */
+/** By a `_replicator` document, between two URLs, including attachments. */
 async function replicatePersistent(documentCount: number): Promise<void> {
   const progress = new Progress("_replicator/countries");
   const body = {
@@ -122,7 +123,7 @@ async function compare(database: string): Promise<boolean> {
   }
 }
 
-/** How many documents have arrived; none while the copy is not made. */
+/** Number of documents that have arrived; 0 while the copy does not exist. */
 async function countOf(database: string): Promise<number> {
   const response = await fetch(`${url}/${database}`);
   const { doc_count: count = 0 } = (await response.json()) as { doc_count?: number };

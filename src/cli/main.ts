@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The command `tandem`. Loads what defines the commands; each command loads what it does when it is called, so `tandem jobs list`
- * does not wait for a server's modules.
+ * The command `tandem`. Loads only the definitions of the commands; each command loads its
+ * implementation when it is called, so that `tandem jobs list` does not load a server's modules.
  */
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
@@ -32,7 +32,10 @@ function integer(text: string): number {
   return Number(text);
 }
 
-/** An empty name would make the path of something else of it. The value of a setting may be empty. */
+/**
+ * An empty name would turn its path into that of a different resource. The value of a setting may
+ * be empty.
+ */
 function refuseEmptyArguments(command: Command): void {
   for (const [index, argument] of command.registeredArguments.entries()) {
     if (command.args[index] !== "" || argument.name() === "value") continue;
@@ -40,7 +43,7 @@ function refuseEmptyArguments(command: Command): void {
   }
 }
 
-/** Of one signal. More are a leak, which Node.js warns of. */
+/** Maximum number of listeners per signal. More indicate a leak, of which Node.js warns. */
 const LISTENERS_MAX = 1_000;
 
 const DATABASES = [
@@ -55,7 +58,7 @@ const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
   .showHelpAfterError("Try it with --help for a list of options.")
-  // Wrong use ends with 2, help and version with 0; the commands that follow inherit it.
+  // Wrong use exits with 2, help and version with 0; subcommands inherit this.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
 program
@@ -120,7 +123,7 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
-// A node goes on without whoever read what it said at its start.
+// A node continues even if the reader of its startup messages has gone.
 program.hook("preAction", (_, command) => {
   refuseEmptyArguments(command);
   if (command.name() !== "serve") endWhenUnread();
@@ -138,7 +141,7 @@ addRulesCommand(program);
 addSecretsCommand(program);
 addMoveCommand(program);
 
-// Much that a job does side by side waits for one signal; Node.js takes more than ten for a leak.
+// A job's concurrent work waits for one signal; Node.js considers more than ten listeners a leak.
 setMaxListeners(LISTENERS_MAX);
 collectBetweenTurns();
 leaveSomeGarbage();

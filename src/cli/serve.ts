@@ -1,4 +1,4 @@
-/** `tandem serve`: a node until it is told to stop: by SIGTERM, SIGINT, or SIGHUP. */
+/** `tandem serve`: runs a node until SIGTERM, SIGINT or SIGHUP. */
 import {
   boundHeap,
   createLogWriter,
@@ -12,7 +12,7 @@ import { openServer, readConfig, type ServeOptions, VERSION } from "../server/in
 import { reportError } from "./terminal/describe-error.ts";
 import { onStopSignal } from "./terminal/stop-signals.ts";
 
-/** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
+/** Time limit for stopping. Unfinished work stays in the queue. */
 const STOP_MS_MAX = 10_000;
 
 interface ServeFlags {
@@ -52,14 +52,14 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    // Its jobs and its clients are taken over by other nodes, or by this one when it has been started again.
+    // Other nodes take over its jobs and clients, or this one does after a restart.
     void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
       notify("STOPPING=1", tellUnnotified);
       server
         .stop()
-        // A collector that is away is no reason to stop with an error.
+        // An unreachable collector is no reason for an error exit.
         .then(() => collected?.close().catch(() => {}))
         .then(
           () => process.exit(0),
@@ -84,7 +84,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
   }
 }
 
-/** The same command line for a node that replicates and does nothing else. */
+/** The same command line for a node that only replicates. */
 function replicationFlags(flags: ServeFlags): string[] {
   const changed: ServeFlags = { ...flags, nodeType: "replication", replicationProcesses: 0 };
   return Object.entries(changed).map(([name, value]) => {

@@ -89,34 +89,34 @@ const DASHBOARD_DIRECTORY = fileURLToPath(
     import.meta.url,
   ),
 );
-/** Databases that are always there, as CouchDB's set-up makes them. */
+/** Databases that always exist, as after CouchDB's set-up. */
 const SYSTEM_DATABASES = ["_replicator", "_users"];
-/** CouchDB's API version that we answer with. */
+/** CouchDB version reported to clients. */
 const COUCHDB_VERSION = "3.5.0";
 
 export interface RunningServer {
-  /** `http://HOST:PORT`; undefined for a node that serves no API. */
+  /** `http://HOST:PORT`; absent for a node without an API. */
   readonly url: string | undefined;
-  /** `https://HOST:PORT`; undefined for a node that serves no TLS. */
+  /** `https://HOST:PORT`; absent without TLS. */
   readonly tlsUrl: string | undefined;
   readonly administrators: boolean;
   /**
-   * Resolves when the store can serve this process no more: it has to be ended, and may be started
-   * again.
+   * Resolves when the store can no longer serve this process, which must then end and may be
+   * restarted.
    */
   readonly failed: Promise<Error>;
-  /** Stops in good order. Safe to call twice. */
+  /** Shuts down gracefully. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** The processes of this program around this one. */
+/** Parent and child processes of this one. */
 export interface ProcessFamily {
   /**
-   * Runs the program once more, as a replication node beside this one; only needed if the config
-   * wants some.
+   * Starts the program again as a replication node; required only if the configuration asks for
+   * one.
    */
   readonly startProcess?: StartProcess;
-  /** Given when this process was started so: takes what it counted to the one that started it. */
+  /** Set in a child process: sends its counts to the parent. */
   readonly tellParent?: ((report: CountReport) => void) | undefined;
 }
 
@@ -143,7 +143,7 @@ async function startNode(
   config: ServerConfig,
   { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
-  // The process that started this one tells of it.
+  // In a child process, the parent reports them.
   if (family.tellParent === undefined) {
     announceIneffectiveSettings(config.configuration, FILE_SETTINGS, runtime.trace);
   }
@@ -203,7 +203,7 @@ function openConnections({ config, parts }: AssembledNode): {
   });
 }
 
-/** A node that is put together and not yet running. */
+/** A node that is assembled but not running. */
 type AssembledNode = Awaited<ReturnType<typeof assembleNode>>;
 
 async function assembleNode(
@@ -259,7 +259,7 @@ async function assembleNode(
     sandbox,
     functions,
     accounts: await openAccounts(runtime, kv, config, parts.databases),
-    /** Where others find the node's API; known for certain when it listens. */
+    /** External URL of the node's API; final once it listens. */
     shown: { url: config.publicUrl ?? ids.serverUrl },
   };
 }
@@ -272,19 +272,19 @@ function tlsUrlOf(config: ServerConfig, port: number): string {
   return `https://${hostOf(config)}:${port}`;
 }
 
-/** As a URL has it. */
+/** In URL form. */
 function hostOf({ bindAddress }: ServerConfig): string {
   return isIPv6(bindAddress) ? `[${bindAddress}]` : bindAddress;
 }
 
-/** Ids must not change from start to start, so a port that the system picks is no part of them. */
+/** Ids must not change between starts, so they do not include a port chosen by the system. */
 function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: string) {
   const hostName = config.nodeName.replace(/^.*@/, "");
   const serverUrl = urlOf(config, config.port === 0 ? 5984 : config.port);
   return { digests, serverUuid, hostName, port: config.port, serverUrl };
 }
 
-/** Who may come in, and how each proves who he is. */
+/** Users, and how they are authenticated. */
 async function openAccounts(
   runtime: Runtime,
   kv: KeyValueStore,
@@ -310,7 +310,7 @@ async function openAccounts(
   return { passwords, users, cookies, authentication };
 }
 
-/** Begins to listen. */
+/** Starts listening. */
 function serveApi(node: AssembledNode, asking: ReturnType<typeof askingParts>): Promise<Listening> {
   const { runtime, kv, config, parts, functions, accounts, reclaimer } = node;
   const { configuration, utilitiesDirectory: utilities } = config;
@@ -347,7 +347,7 @@ function serveApi(node: AssembledNode, asking: ReturnType<typeof askingParts>): 
   return listen(runtime, config, api);
 }
 
-/** What the API has beside databases and documents. */
+/** Routes other than those of databases and documents. */
 function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) {
   const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
   const { configuration, nodeName } = config;
@@ -372,8 +372,8 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
 }
 
 /**
- * Asks endpoints for those who make replications and rules. A node that runs no jobs has another
- * one ask.
+ * Checks endpoints when replications and rules are created. A node that runs no jobs delegates this
+ * to another.
  */
 function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts, shown } = node;
@@ -381,7 +381,7 @@ function askingParts(node: AssembledNode, fetch: Fetch) {
   const endpoints = new Endpoints({
     ...parts,
     ...reachOf(node, fetch),
-    // Known for certain only when the node listens.
+    // Final once the node listens.
     get serverUrl() {
       return shown.url;
     },
@@ -395,7 +395,7 @@ function askingParts(node: AssembledNode, fetch: Fetch) {
   return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
-/** How the node reaches databases, its own and others. */
+/** Access of the node to databases, local and remote. */
 function reachOf({ config, functions, accounts, shown }: AssembledNode, fetch: Fetch) {
   return {
     functions,
@@ -409,7 +409,7 @@ function reachOf({ config, functions, accounts, shown }: AssembledNode, fetch: F
   };
 }
 
-/** What every node does, whether it serves requests, runs jobs, or both. */
+/** Services of every node, whether it serves requests, runs jobs, or both. */
 function commonServices({
   runtime,
   kv,
@@ -442,7 +442,7 @@ function commonServices({
   ];
 }
 
-/** The processes that this one starts, and what it tells the one that started it. */
+/** Child processes, and reports to the parent. */
 function familyServices(
   { runtime, config, counts, shown }: AssembledNode,
   { startProcess, tellParent }: ProcessFamily,
@@ -464,8 +464,8 @@ function familyServices(
 }
 
 /**
- * What runs jobs on a node that replicates; on another one what finds out that nobody runs them any
- * more.
+ * On a replication node, the services that run jobs; on any other, the one that detects that no
+ * node runs them any more.
  */
 function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
   const { config, counts, parts } = node;
@@ -486,7 +486,7 @@ function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): 
   return [outages, clockSteps, scheduler, backlogWatch, nodeReporter, alertSender(node, fetch)];
 }
 
-/** On each node that replicates: those that know of a receiver take turns. */
+/** On each replication node with a receiver; they take turns. */
 function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
   const settings = alertSettings(config.configuration);
   const { events, index, databases, replicator } = parts;

@@ -1,16 +1,18 @@
 /**
- * Whether a job here finds the checkpoints that it left at CouchDB. They are named by the replication id, so the id that our job
- * will have is compared with the one that CouchDB shows.
+ * Whether a job here finds the checkpoints that it left with CouchDB. They are named by the
+ * replication id, so the id of our job is compared with the one that CouchDB shows.
  */
 import type { Digests } from "../../base/index.ts";
 import { type Replication, replicationId } from "../../replicator/index.ts";
 
 /**
- *   same     the ids are equal
- *   older    CouchDB's has a token in it, which ours has not; a job here looks there, too
+ * Result of comparing the replication ids:
+ *
+ *   same     equal
+ *   older    CouchDB's contains a token that ours omits; a job here also tries that id
  *   uuid     they would be equal if both servers had the same `[couchdb] uuid`
- *   other    they differ, and no checkpoint will be found
- *   unknown  CouchDB shows no id: the job has ended, or could not begin
+ *   other    different, so that no checkpoint will be found
+ *   unknown  CouchDB shows no id, because the job has ended or could not start
  */
 export type IdMatch = "same" | "older" | "uuid" | "other" | "unknown";
 
@@ -19,7 +21,7 @@ export interface Uuids {
   readonly there: string;
 }
 
-/** `shown` is the id at CouchDB, and `filterCode` that of a user filter. */
+/** `shown` is the id in CouchDB, and `filterCode` the source of a user filter. */
 export function matchIds(
   digests: Digests,
   replication: Replication,
@@ -29,7 +31,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // A job that moves names servers, and has no ids of the versions that contain a host and a port.
+      // A job that moves names servers, and has no ids of the versions that contain a host and
+      // port.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

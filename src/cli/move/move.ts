@@ -1,4 +1,4 @@
-/** `tandem move …`: takes the replications of a CouchDB over, and gives them back. */
+/** `tandem move …`: takes over the replications of a CouchDB, and returns them. */
 import { type Command, InvalidArgumentError } from "commander";
 import { withServer } from "../server/server-command.ts";
 import type { MoveFlags } from "./run-move.ts";

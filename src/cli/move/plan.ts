@@ -1,4 +1,7 @@
-/** The plan of a move: what becomes of each document of CouchDB's, and why. Reads both servers, and changes nothing. */
+/**
+ * The plan of a move: what happens to each document of the CouchDB, and why. Reads both servers and
+ * changes nothing.
+ */
 import { forEachConcurrent, printJson } from "../../base/index.ts";
 import { maskCredentials, percentEncode } from "../../protocol/index.ts";
 import {
@@ -21,16 +24,16 @@ import {
   type StoredDocument,
 } from "./replicator-server.ts";
 
-/** Documents that are asked about at once. */
+/** Number of documents checked concurrently. */
 const QUESTIONS_MAX = 8;
 
 /**
- * What `take` does with a document.
+ * Effect of `take` on a document:
  *
- *   take      it is not here
- *   update    it was changed there since it was taken
- *   here      it is here already, perhaps changed here
- *   refused   it cannot be taken, for a reason
+ *   take      copied, because it does not exist here
+ *   update    copied again, because it was changed there since
+ *   here      none, because it already exists here, perhaps changed
+ *   refused   none, for the stated reason
  */
 export type Taking =
   | { readonly kind: "take" | "update" | "here" }
@@ -40,13 +43,13 @@ export interface PlannedDocument {
   readonly database: string;
   readonly id: string;
   readonly rev: string;
-  /** Without secrets; empty where there is none. */
+  /** Without secrets; empty if missing. */
   readonly source: string;
   readonly target: string;
   readonly state: string | null;
   readonly replicationId: string | null;
   readonly match: IdMatch;
-  /** Why the ids could not be compared, or differ. */
+  /** Reason why the ids differ or could not be compared. */
   readonly matchReason?: string;
   readonly taking: Taking;
   readonly hasEnded: boolean;
@@ -56,7 +59,7 @@ export interface PlanParts {
   readonly from: ReplicatorServer;
   readonly here: ReplicatorServer;
   readonly connections: Connections;
-  /** Asked for once, and only by who compares ids. */
+  /** Requested once, and only if ids are compared. */
   readonly uuids: () => Promise<Uuids>;
   readonly signal: AbortSignal;
 }
@@ -103,7 +106,7 @@ async function planOne(
   };
 }
 
-/** The replication, or why there can be none here. */
+/** The replication, or the reason why it is invalid here. */
 function parse(body: Members): Replication | string {
   try {
     const replication = parseReplication(
@@ -126,7 +129,7 @@ async function compareIds(
   replication: Replication,
   shown: string | null,
 ): Promise<Pick<PlannedDocument, "match" | "matchReason">> {
-  // Nothing to compare with, so the source need not be asked for a filter.
+  // Without an id to compare with, the source need not be asked for a filter.
   if (shown === null) return { match: "unknown" };
   const { clock, digests } = connections.runtime;
   const limit = { clock, timeoutMs: REPLICATOR_CONFIG_DEFAULT.stallTimeoutSec * 1000 };
@@ -154,7 +157,7 @@ async function takingsOf(
   database: string,
   page: readonly StoredDocument[],
 ): Promise<readonly Taking[]> {
-  // A database that is not here lacks all of them.
+  // A missing database lacks all of them.
   if ((await here.askIfThere("GET", `/${percentEncode(database)}`)) === undefined) {
     return page.map((document) => takingOf(document, { kind: "missing" }, true, []));
   }
@@ -177,7 +180,9 @@ async function takingsOf(
   );
 }
 
-/** `history`: the revisions of the document there, read when it is here in another revision. */
+/**
+ * `history`: the document's revisions in CouchDB, read if it exists here with a different revision.
+ */
 export function takingOf(
   { body }: Pick<StoredDocument, "body">,
   place: Place,
@@ -200,7 +205,7 @@ function isStored(place: Place | undefined): boolean {
   return place?.kind === "stored";
 }
 
-/** Of a document that was read with its history. */
+/** The revisions of a document read with its history. */
 export function revisionsOf({ _revisions: revisions }: Members): readonly string[] {
   const { start, ids } = revisions as { readonly start: number; readonly ids: readonly string[] };
   return ids.map((hash, index) => `${start - index}-${hash}`);

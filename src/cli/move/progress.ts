@@ -1,4 +1,7 @@
-/** `tandem move verify`: how far the documents that came from CouchDB are, and whether the copies of those that have arrived are whole. */
+/**
+ * `tandem move verify`: progress of the documents taken over from CouchDB, and whether the copies
+ * of completed ones are whole.
+ */
 import { printJson } from "../../base/index.ts";
 import type { Job } from "../../contract/index.ts";
 import {
@@ -43,7 +46,7 @@ async function verifyOne(
   return compareCopy(parts, body, job);
 }
 
-/** Why its copy cannot be expected to be whole; undefined when it should be. */
+/** Reason why its copy cannot be complete; undefined if it should be. */
 export function whyNotArrived(job: Job): string | undefined {
   if (job.paused) return "paused";
   if (job.left_behind > 0) return `${counted(job.left_behind, "document")} left behind`;
@@ -75,7 +78,7 @@ async function compareCopy(
     let lackingCount = 0;
     await compareDatabases(source, target, signal, {
       difference: () => {},
-      // What only the target has is no fault of the copy.
+      // Documents that exist only on the target are not a defect of the copy.
       lacking: async (documents) => {
         lackingCount += documents.length;
       },

@@ -1,32 +1,35 @@
-/** One of the two servers of a move: its replication documents, and what it runs. CouchDB 3 and Tandem answer alike here. */
+/**
+ * One of the two servers of a move: its replication documents, and its jobs. CouchDB 3 and Tandem
+ * respond alike here.
+ */
 import { percentEncode } from "../../protocol/index.ts";
 import { answerWith } from "../server/answers.ts";
 import { AnswerError, type Server } from "../server/server-client.ts";
 
-/** Documents in one request. */
+/** Documents per request. */
 export const PAGE_ROWS_MAX = 100;
-/** Rows of `_scheduler/jobs` in one request. */
+/** Rows of `_scheduler/jobs` per request. */
 const JOBS_PAGE_ROWS_MAX = 1_000;
 
 export type Members = Readonly<Record<string, unknown>>;
 
-/** A replication document as its server has it, with `_id`, `_rev`, and `_conflicts` where there are some. */
+/** A replication document as stored, with `_id`, `_rev` and, if any, `_conflicts`. */
 export interface StoredDocument {
   readonly id: string;
   readonly rev: string;
   readonly body: Members;
 }
 
-/** What is known of a document by its id. */
+/** State of a document by its id. */
 export type Place =
   | { readonly kind: "missing" }
   | { readonly kind: "deleted" }
   | { readonly kind: "stored"; readonly rev: string };
 
-/** How the server's scheduler shows a document. `state` is null before it has looked at it. */
+/** A document in the server's scheduler. `state` is null before the scheduler has seen it. */
 export interface ScheduledDocument {
   readonly state: string | null;
-  /** The replication id; null for a job that has ended, or could not begin. */
+  /** The replication id; null for a job that has ended, or could not start. */
   readonly id: string | null;
   readonly info?: unknown;
 }
@@ -42,7 +45,7 @@ interface ScheduledJobs {
   readonly jobs: readonly ScheduledJob[];
 }
 
-/** The jobs of a server's scheduler, whatever their documents say. */
+/** The jobs in a server's scheduler, whatever their documents say. */
 export interface ActiveJobs {
   hasDocument(database: string, id: string): boolean;
   hasReplication(id: string): boolean;
@@ -71,7 +74,7 @@ export class ReplicatorServer {
     return this.#server.ask(...request);
   }
 
-  /** Undefined instead of a 404. */
+  /** Returns `undefined` for a 404. */
   async askIfThere(...request: Parameters<Server["ask"]>): Promise<unknown> {
     try {
       return await this.ask(...request);
@@ -88,7 +91,7 @@ export class ReplicatorServer {
     return String(uuid ?? "");
   }
 
-  /** The replication documents of a database in the order of their ids, in pages; design documents are left out. */
+  /** The replication documents of a database in id order, in pages, without design documents. */
   async *pages(database: string): AsyncGenerator<readonly StoredDocument[]> {
     let start = "";
     for (;;) {
@@ -103,12 +106,12 @@ export class ReplicatorServer {
       yield rows.flatMap(storedDocument);
       const last = rows.at(-1)?.key;
       if (last === undefined || rows.length < PAGE_ROWS_MAX) return;
-      // The least id behind the last one.
+      // The smallest id after the last one.
       start = `${last}\0`;
     }
   }
 
-  /** Where each of these documents is, in their order. */
+  /** The states of these documents, in order. */
   async places(database: string, ids: readonly string[]): Promise<readonly Place[]> {
     if (ids.length === 0) return [];
     const answer = await this.ask("POST", `${pathOf(database)}/_all_docs`, { keys: ids });
@@ -118,7 +121,7 @@ export class ReplicatorServer {
     });
   }
 
-  /** The ids of those revisions that the database does not know, as leaves or before them. */
+  /** The ids of those revisions that the database does not know, as leaves or ancestors. */
   async lacking(
     database: string,
     documents: readonly Pick<StoredDocument, "id" | "rev">[],
@@ -129,14 +132,14 @@ export class ReplicatorServer {
     return new Set(Object.keys(answerWith<Members>(answer, {})));
   }
 
-  /** Whether the document had one of these revisions. */
+  /** Whether the document ever had one of these revisions. */
   async knowsAny(database: string, id: string, revisions: readonly string[]): Promise<boolean> {
     const answer = await this.ask("POST", `${pathOf(database)}/_revs_diff`, { [id]: revisions });
     const found = answer as Readonly<Record<string, { readonly missing: readonly string[] }>>;
     return (found[id]?.missing.length ?? 0) < revisions.length;
   }
 
-  /** These revisions with `_revisions` and attachments, as another database takes them. */
+  /** These revisions with `_revisions` and attachments, in a form that another database accepts. */
   async withHistory(
     database: string,
     documents: readonly Pick<StoredDocument, "id" | "rev">[],
@@ -152,7 +155,7 @@ export class ReplicatorServer {
     );
   }
 
-  /** Undefined for a document that is not there. */
+  /** Returns `undefined` for a missing document. */
   async scheduled(database: string, id: string): Promise<ScheduledDocument | undefined> {
     const path = `/_scheduler/docs/${percentEncode(database)}/${percentEncode(id)}`;
     return (await this.askIfThere("GET", path)) as ScheduledDocument | undefined;
@@ -177,7 +180,7 @@ export class ReplicatorServer {
   }
 }
 
-/** What has ended stays ended, until its document is written. */
+/** An ended job stays ended until its document is written. */
 export function hasEndedThere(scheduled: ScheduledDocument | undefined): boolean {
   return scheduled?.state === "completed" || scheduled?.state === "failed";
 }
@@ -187,7 +190,7 @@ export function pathOf(database: string, id?: string): string {
   return id === undefined ? path : `${path}/${percentEncode(id)}`;
 }
 
-/** The job of a document of ours. */
+/** The job of a document on our server. */
 export function jobPathOf(database: string, id: string): string {
   return `/_tandem/jobs/${percentEncode(`${database}/${id}`)}`;
 }

@@ -1,4 +1,4 @@
-/** `tandem move …`: does a step between two servers, and prints what came of each document. */
+/** `tandem move …`: runs a step between two servers, and prints the outcome of each document. */
 import { append } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { VERSION } from "../../server/index.ts";
@@ -67,7 +67,9 @@ export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promi
   });
 }
 
-/** Ends with code 1 when `work` finds that something is left to be done, and with that of the error where it fails. */
+/**
+ * Exits with code 1 if `work` leaves something to be done, and with the error's code if it fails.
+ */
 async function withServers(
   flags: MoveFlags,
   work: (parts: StepParts) => Promise<boolean>,
@@ -101,7 +103,7 @@ async function withServers(
   }
 }
 
-/** The old server may have a user of its own in the environment. */
+/** The old server may have its own user in the environment. */
 async function openServers(
   connections: Connections,
   flags: MoveFlags,
@@ -125,7 +127,7 @@ async function readUuids(from: ReplicatorServer, here: ReplicatorServer): Promis
   return { here: await here.uuid(), there: await from.uuid() };
 }
 
-/** Documents whose jobs would begin at the start are not taken by mistake. */
+/** Prevents accidentally taking documents whose jobs would start from the beginning. */
 async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<void> {
   const { here } = parts;
   const uuids = await parts.uuids();
@@ -199,7 +201,7 @@ function outcomeLine({ database, id, outcome, reason }: Outcome): string {
   return `${printable(`${database}/${id}: ${outcome}${why}`)}\n`;
 }
 
-/** How many documents came to which end. */
+/** Number of documents by outcome. */
 export function summary(outcomes: readonly Outcome[]): string {
   const counts = new Map<string, number>();
   for (const { outcome } of outcomes) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);

@@ -1,4 +1,4 @@
-/** What a CouchDB does that a server of ours does not. */
+/** Cases in which a CouchDB behaves differently from our server. */
 import { expect, test } from "vitest";
 import type { Connections } from "../replicate/connections.ts";
 import { AnswerError } from "../server/server-client.ts";
@@ -7,7 +7,10 @@ import { back, type Outcome, type StepParts, start, stop, writtenBack } from "./
 
 type Answers = Readonly<Record<string, unknown>>;
 
-/** A server with these answers by request, or by the path without its query; without one it is 404. Every request is noted. */
+/**
+ * A server with these responses by request, or by path without the query; otherwise 404. Records
+ * all requests.
+ */
 function serverOf(answers: Answers) {
   const requests: string[] = [];
   const ask = async (method: string, path: string): Promise<unknown> => {

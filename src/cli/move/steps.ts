@@ -1,11 +1,12 @@
 /**
- * The steps of a move, document by document. Each looks at both servers for what is done already, and goes on from there: what was
- * stopped is continued when it is asked for again.
+ * The steps of a move, document by document. Each checks both servers for what has already been
+ * done and continues from there, so that an interrupted step can be repeated.
  *
- *   take    documents of CouchDB's are copied here as they are, with their revisions; their jobs are paused
- *   stop    at CouchDB they are deleted: it knows no other way to end a job, and whoever deletes a document can write it again
- *   start   jobs that CouchDB no longer runs are resumed here
- *   back    jobs are paused here, their documents written there again, and deleted here
+ *   take    copies documents of the CouchDB unchanged, with their revisions; their jobs are paused
+ *   stop    deletes them in the CouchDB, which has no other way to end a job; they can be written
+ *           again later
+ *   start   resumes jobs here that the CouchDB no longer runs
+ *   back    pauses jobs here, writes their documents back, and deletes them here
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -26,13 +27,13 @@ import {
   type StoredDocument,
 } from "./replicator-server.ts";
 
-/** How long a server may take to end a job whose document is gone, or that is paused. */
+/** Time that a server may take to end a job that is paused or whose document was deleted. */
 const ENDING_MS_MAX = 60_000;
 const POLL_MS = 250;
 
 const TAKEN = "taken over from ";
 
-/** What came of a document. `isProblem`: something is left to be done by a person. */
+/** Outcome for a document. `isProblem`: an operator has to act. */
 export interface Outcome {
   readonly database: string;
   readonly id: string;
@@ -42,13 +43,13 @@ export interface Outcome {
 }
 
 export interface StepParts extends PlanParts {
-  /** Of the old server, without secrets. */
+  /** URL of the old server, without secrets. */
   readonly fromUrl: string;
-  /** Which documents; undefined: all. */
+  /** Ids of the documents. Default: all. */
   readonly only: ReadonlySet<string> | undefined;
-  /** Documents that the step may change; each that it does counts. */
+  /** Maximum number of documents that the step changes. */
   readonly limit: number;
-  /** Resume what CouchDB still runs, or what cannot be known. */
+  /** Resume jobs even if CouchDB still runs them, or if that cannot be determined. */
   readonly anyway: boolean;
 }
 
@@ -90,7 +91,10 @@ async function* copyHere(
   }
 }
 
-/** Makes the database with the security that it has there. `_replicator` is always here. */
+/**
+ * Creates the database with the security object that it has there. `_replicator` always exists
+ * here.
+ */
 async function makeDatabase(
   from: ReplicatorServer,
   here: ReplicatorServer,
@@ -118,7 +122,8 @@ export async function* stop(parts: StepParts, database: string): AsyncGenerator<
       const { id } = document;
       const reason = whyNotStopped(document, places[index], lacking.has(id));
       const scheduled = await from.scheduled(database, id);
-      // A document may say that its job has ended, and the job go on: somebody wrote the state into it.
+      // A document may claim that its job has ended while it continues, if someone wrote the state
+      // into it.
       if (hasEndedThere(scheduled) && !active.hasDocument(database, id)) continue;
       if (reason !== undefined) {
         yield problem(database, id, "not stopped", reason);
@@ -197,7 +202,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
   }
 }
 
-/** Not what an operator paused for another reason. */
+/** Excludes jobs that an operator paused for a different reason. */
 function wasTaken({ control: [last] }: Job): boolean {
   return last?.action === "pause" && last.why?.startsWith(TAKEN) === true;
 }
@@ -229,7 +234,7 @@ export async function* back(parts: StepParts, database: string): AsyncGenerator<
     );
     for (const [index, document] of page.entries()) {
       const place = places[index];
-      // What was never there is not taken there.
+      // A document that never existed there is not returned.
       if (place === undefined || place.kind === "missing") continue;
       if (left === 0) return;
       left--;
@@ -256,12 +261,15 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // A run may have written its state meanwhile; pausing ended that.
+  // A run may have written its state meanwhile; pausing has ended that.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, is there");
 }
 
-/** Whether a deleted document there is the one that is here, and not an earlier one of the same name. */
+/**
+ * Whether a deleted document there is the one that is here, rather than an earlier one with the
+ * same id.
+ */
 async function cameFrom(
   from: ReplicatorServer,
   here: ReplicatorServer,
@@ -272,7 +280,10 @@ async function cameFrom(
   return from.knowsAny(database, id, revisionsOf(body));
 }
 
-/** False when the job still runs after a while. One that has ended, or is not there, need not be paused. */
+/**
+ * Returns false if the job still runs after the time limit. An ended or missing one need not be
+ * paused.
+ */
 async function pauseHere(
   here: ReplicatorServer,
   database: string,
@@ -291,7 +302,10 @@ async function pauseHere(
   });
 }
 
-/** Without what belongs to this server; the state of a job that has ended stays, so that it does not run again. */
+/**
+ * Removes members that belong to this server. The state of an ended job is kept, so that it does
+ * not run again.
+ */
 export function writtenBack(body: Members): Members {
   const state = body._replication_state;
   const hasEnded = state === "completed" || state === "failed";
@@ -301,7 +315,7 @@ export function writtenBack(body: Members): Members {
   return objectOf(kept);
 }
 
-/** Asks until it is so; false after a while. */
+/** Polls until the condition holds. Returns false after the time limit. */
 async function becomes(isSo: () => Promise<boolean>): Promise<boolean> {
   const endMs = performance.now() + ENDING_MS_MAX;
   while (!(await isSo())) {
@@ -318,7 +332,7 @@ function chosen(
   return only === undefined ? page : page.filter(({ id }) => only.has(id));
 }
 
-/** As long as a reason may be. */
+/** Truncated to the maximum length of a reason. */
 function reasonOf(what: string, url: string): string {
   return `${what}${url}`.slice(0, 200);
 }

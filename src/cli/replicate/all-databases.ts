@@ -1,4 +1,4 @@
-/** The databases of a server, for commands with `--all`: patterns choose them, as in rules. */
+/** The databases of a server, for commands with `--all`, selected by patterns as in rules. */
 import { append } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import {
@@ -18,22 +18,25 @@ export interface AllFlags {
   readonly databases?: readonly string[];
   readonly except?: readonly string[];
   readonly security?: boolean;
-  /** Targets whose security objects are replaced also if they existed before, as in the `security` of rules. */
+  /**
+   * Targets whose security objects are replaced even if they existed before, as in the `security`
+   * of rules.
+   */
   readonly overwriteSecurity?: readonly string[];
 }
 
-/** A database of the source, and how it is copied; or why it cannot be. */
+/** A database of the source with its replication, or the reason why it cannot be copied. */
 export type ChosenDatabase =
   | { readonly kind: "copied"; readonly name: string; readonly replication: Replication }
   | { readonly kind: "invalid"; readonly name: string; readonly reason: string };
 
 export interface ChosenDatabases {
   readonly chosen: readonly ChosenDatabase[];
-  /** Names that are only on the target's server, where databases keep their names. */
+  /** Databases only on the target's server, if they keep their names there. */
   readonly onlyAtTarget: readonly string[];
 }
 
-/** Refuses flags that go with one database alone. */
+/** Refuses flags that apply to a single database. */
 export function refuseWithAll(
   flags: Readonly<Record<string, unknown>>,
   names: readonly string[],
@@ -43,7 +46,7 @@ export function refuseWithAll(
   throw new WrongUse(`--${optionOf(given)} goes with one database, and not with --all`);
 }
 
-/** Refuses the flags that choose among databases where there is one. */
+/** Refuses flags that select databases when there is only one. */
 export function refuseWithoutAll(flags: AllFlags): void {
   const { databases, except, security, overwriteSecurity } = flags;
   const ofAll = { databases, except, security, overwriteSecurity };
@@ -55,7 +58,10 @@ function optionOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Lists the source, and the target if databases keep their names there. Rejects when patterns were given that match nothing. */
+/**
+ * Lists the source, and the target if databases keep their names there. Rejects if no database
+ * matches the given patterns.
+ */
 export async function chooseDatabases(
   connections: Connections,
   { source, target }: { readonly source: string; readonly target: string },
@@ -77,7 +83,7 @@ export async function chooseDatabases(
   );
   const names = await namesAt(connections, rule, signal);
   const chosen = names.flatMap((name) => chosenDatabase(rule, name));
-  // A mistyped pattern must not pass for servers that are the same.
+  // A mistyped pattern must not be mistaken for identical servers.
   if (databases !== undefined && chosen.length === 0) throw nothingMatches(databases, except);
   if (!keepsNames) return { chosen, onlyAtTarget: [] };
   const there = new Set(names);
@@ -92,7 +98,10 @@ export async function chooseDatabases(
   return { chosen, onlyAtTarget };
 }
 
-/** Here, because the errors of rules show what they refuse, and a mistyped URL may hold a password. */
+/**
+ * Checked here because the errors of rules show the rejected value, and a mistyped URL may contain
+ * a password.
+ */
 function checkServer(argument: string, url: string): void {
   const withoutPlaceholders = url.replaceAll(/[{}]/g, "");
   if (/^https?:\/\/[^/]/i.test(url) && URL.canParse(withoutPlaceholders)) return;

@@ -1,4 +1,4 @@
-/** An endpoint for a command that works without a server. */
+/** Endpoints for commands that work without a server. */
 
 import type { Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
@@ -28,26 +28,26 @@ import {
   ReplicationInvalidError,
 } from "../../replicator/index.ts";
 
-/** How long a request may go on failing: a command has no health threshold. */
+/** Time for which a request is retried, since a command has no health threshold. */
 const FAILING_MS_MAX = 60_000;
 
 export interface Connections {
   readonly runtime: Runtime;
-  /** Answers once. Logins pass the gates of the command, which are those of its endpoints. */
+  /** Performs one request. Logins pass the gates of the command, shared by its endpoints. */
   readonly fetch: Fetch;
-  /** What went over the connections so far. */
+  /** Bytes transferred so far. */
   readonly activity: Activity;
   /** Secrets that the command has sent. */
   readonly secrets: SecretsInUse;
   open(replication: Replication, side: "source" | "target"): Endpoint;
-  /** A server, to list its databases. */
+  /** Opens a server, to list its databases. */
   openServer(address: HttpAddress): HttpServer;
   close(): Promise<void>;
 }
 
 export interface ConnectionOptions {
   readonly userAgent: string;
-  /** Told before a request is repeated. */
+  /** Called before a request is repeated. */
   readonly onRetry?: (failure: RetriedFailure) => void;
 }
 

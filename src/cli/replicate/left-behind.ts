@@ -1,11 +1,11 @@
-/** Revisions that did not arrive, for people. */
+/** Reports revisions that were not copied. */
 import type { DocumentFailure } from "../../replicator/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable } from "../terminal/table.ts";
 
 const FAILURES_SHOWN_MAX = 20;
 
-/** How many there are, and the first of them with their reasons; nothing where there are none. */
+/** Their number, and the first of them with reasons; empty if there are no failures. */
 export function leftBehind(failures: readonly DocumentFailure[]): string {
   if (failures.length === 0) return "";
   const lines = failures

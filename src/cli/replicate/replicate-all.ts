@@ -1,4 +1,4 @@
-/** `tandem replicate --all`: one round of all databases of a server, in this process. */
+/** `tandem replicate --all`: copies all databases of a server once, in this process. */
 import { forEachConcurrent } from "../../base/index.ts";
 import {
   describeFailure,
@@ -21,19 +21,19 @@ import {
 import { type Connections, openConnections } from "./connections.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
 
-/** Databases that are copied at the same time. */
+/** Databases copied concurrently. */
 const AT_ONCE_MAX = 4;
 const DRAW_INTERVAL_MS = 100;
 const KEPT_SECURITY =
   "the target existed before and keeps its own security object; --overwrite-security replaces it";
-/** Options that choose documents of one database, or never come to an end. */
+/** Options that select documents of one database, or that never end. */
 const OF_ONE = ["continuous", "selector", "docIds", "filter", "since"];
 
 interface ReplicateAllFlags extends AllFlags {
   readonly json?: boolean;
 }
 
-/** A database of which not everything has arrived. */
+/** A database that was not copied completely. */
 interface Remainder {
   readonly database: string;
   readonly error: string;
@@ -83,7 +83,7 @@ class Round {
     this.#signal = signal;
   }
 
-  /** A failure of one database keeps no other from being copied. */
+  /** A failure of one database does not affect the others. */
   async copy(database: ChosenDatabase): Promise<void> {
     if (this.#signal.aborted) return;
     const remainder = await this.#copy(database).catch((error: unknown) => describeFailure(error));

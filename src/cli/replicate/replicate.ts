@@ -1,4 +1,4 @@
-/** `tandem replicate`: one replication in this process, with the same parts that a node runs. */
+/** `tandem replicate`: a replication in this process, with the same parts as on a node. */
 import { readFileSync } from "node:fs";
 import { parseJson } from "../../base/index.ts";
 import {
@@ -27,9 +27,9 @@ import { leftBehind } from "./left-behind.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
 
 const DRAW_INTERVAL_MS = 100;
-/** How often the source is asked how much is still to come. */
+/** Interval for asking the source how many changes are pending. */
 const PENDING_INTERVAL_MS = 2000;
-/** In JSON, of a run that was interrupted. */
+/** JSON output of an interrupted run. */
 const STOPPED = { ok: false, error: "stopped", reason: "it was interrupted" };
 
 interface ReplicateFlags extends AllFlags {
@@ -80,7 +80,7 @@ export async function replicate(
   }
 }
 
-/** Whether the target alone is not there. */
+/** Whether only the target is missing. */
 function isMissingTarget(error: unknown, opened: ShellRun | undefined): boolean {
   if (opened === undefined || !isMissing(error)) return false;
   const { source, target } = opened;
@@ -92,7 +92,7 @@ function withTargetAdvice(error: unknown): Error {
   return new Error(sentence, { cause: error });
 }
 
-/** Runs, and shows how far it is, unless one wants JSON. */
+/** Runs the replication and shows its progress, unless JSON was requested. */
 async function showing(
   { run, source }: ShellRun,
   {
@@ -110,7 +110,7 @@ async function showing(
   const progress = new Progress("copying", process.stderr);
   const { runtime, activity } = connections;
   let pendingChangeCount: number | undefined;
-  /** As of when the source was asked: what is written since then is part of it. */
+  /** As of the last answer of the source; later writes are not included. */
   let total: number | undefined;
   const ended = new AbortController();
   const ask = async (): Promise<void> => {
@@ -175,7 +175,7 @@ function parseSelector(text: string): unknown {
   }
 }
 
-/** A file without ids is a mistake: the copy of nothing would pass for one that is whole. */
+/** A file without ids is a mistake: copying nothing would look like success. */
 function readIds(file: string): unknown {
   let ids: unknown;
   try {
@@ -191,7 +191,7 @@ function readIds(file: string): unknown {
   return ids;
 }
 
-/** A JSON array, or one id a line; some editors write a mark of the byte order before the text. */
+/** A JSON array, or one id per line. Some editors write a byte order mark first. */
 function parseIds(text: string): unknown {
   const unmarked = text.replace(/^\ufeff/, "");
   if (!unmarked.trimStart().startsWith("[")) {

@@ -1,4 +1,4 @@
-/** One run of a replication in this process, with the same parts that a node runs. */
+/** A single run of a replication in this process, with the same parts as on a node. */
 import {
   type Endpoint,
   type MemoryRunFailures,
@@ -12,7 +12,7 @@ import {
 } from "../../replicator/index.ts";
 import type { Connections } from "./connections.ts";
 
-/** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */
+/** Fixed uuid for runs from the shell, so that a copy resumes wherever it is started. */
 const SHELL_UUID = "0".repeat(32);
 
 export interface ShellRun {
@@ -29,7 +29,7 @@ class MemoryOrigin implements TargetOrigin {
   }
 }
 
-/** Asks the source for the code of a filter, if the replication has one. */
+/** Asks the source for the code of the filter, if the replication has one. */
 export async function openShellRun(
   connections: Connections,
   replication: Replication,

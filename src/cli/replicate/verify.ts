@@ -1,4 +1,7 @@
-/** `tandem verify`: compares a copy with its source, or all copies on a server, and repairs them with `--repair`. */
+/**
+ * `tandem verify`: compares a copy with its source, or all databases of two servers, and repairs
+ * differences with `--repair`.
+ */
 import {
   BatchCopier,
   type Comparison,
@@ -52,7 +55,7 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
       comparer.write({ database: database.name });
       if (!(await comparer.isSameDatabase(database))) differingCount++;
     }
-    // A copy may outlive its source, so that is no difference.
+    // A copy may outlive its source, so this is not a difference.
     for (const onlyAtTarget of listed.onlyAtTarget) comparer.write({ onlyAtTarget });
     const databaseCount = listed.chosen.length;
     comparer.write({ servers: { databaseCount, differingCount } });
@@ -60,7 +63,7 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
   });
 }
 
-/** Ends with code 1 when `work` finds differences, and with that of the error where it fails. */
+/** Exits with code 1 if `work` finds differences, and with the error's code if it fails. */
 async function withComparer(
   flags: VerifyFlags,
   work: (comparer: Comparer) => Promise<number>,
@@ -91,7 +94,7 @@ class Comparer {
     this.#isRepairing = repair === true;
   }
 
-  /** Of one of all databases: a database that cannot be compared differs. */
+  /** For one of all databases: if it cannot be compared, it counts as different. */
   async isSameDatabase(database: ChosenDatabase): Promise<boolean> {
     if (database.kind === "invalid") {
       this.write({ failure: { error: "invalid_name", reason: database.reason } });
@@ -110,7 +113,10 @@ class Comparer {
     }
   }
 
-  /** A repair makes a target that is missing, with the security object before the first document where these are compared. */
+  /**
+   * A repair creates a missing target, with the security object before the first document if these
+   * are compared.
+   */
   async #hasTarget(replication: Replication): Promise<boolean> {
     const { connections, signal } = this;
     const target = connections.open(replication, "target");
@@ -122,7 +128,7 @@ class Comparer {
     }
     if (!this.#isRepairing) return false;
     const source = connections.open(replication, "source");
-    // None is made for a source that is gone.
+    // No target is created for a missing source.
     await source.info(signal);
     await target.create(replication.createTargetParameters, signal);
     await target.info(signal);
@@ -145,7 +151,7 @@ class Comparer {
     return false;
   }
 
-  /** What is different in the end: after the repair, if that is asked for. */
+  /** The final differences: after the repair, if one is requested. */
   async compare(replication: Replication): Promise<Comparison> {
     const { write, signal, connections } = this;
     const sides = {
@@ -172,7 +178,7 @@ class Comparer {
         write({ difference });
         if (difference.attachment !== undefined) attachmentCount++;
       },
-      // What is only on the target stays: it may be wanted there.
+      // Documents that exist only on the target are kept, because they may be intended.
       lacking: async (documents, repairSignal) => {
         if (!this.#isRepairing) return;
         const failed = await batchCopier.tryOnce(documents, repairSignal);
@@ -202,11 +208,14 @@ const MISSING_AT_TARGET: ReplicationFailure = {
   reason: "missing at the target: `tandem replicate --all` makes it, and so does --repair",
 };
 
-/** No write changes an existing revision (`new_edits: false` ignores it), so an operator has to decide about these. */
+/**
+ * Writes cannot change an existing revision (`new_edits: false` ignores it), so an operator has to
+ * decide.
+ */
 const SAME_REVISION =
   "both sides have the revision, and a revision is written once: attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
 
-/** What there is to say, in the order in which it is known: differences as they are found. */
+/** Results in the order in which they are found. */
 type Finding =
   | { readonly database: string }
   | { readonly onlyAtTarget: string }
@@ -217,13 +226,13 @@ type Finding =
   | { readonly notRepaired: { readonly attachmentCount: number; readonly reason: string } }
   | {
       readonly repaired: {
-        /** Those of which every revision arrived. */
+        /** Documents all of whose revisions arrived. */
         readonly documentCount: number;
         readonly failures: MemoryRunFailures["failures"];
       };
     };
 
-/** One object a line. */
+/** One object per line. */
 function writeJson(finding: Finding): void {
   process.stdout.write(`${JSON.stringify(finding)}\n`);
 }
@@ -260,7 +269,7 @@ function writeText(finding: Finding): void {
   }
 }
 
-/** What was compared, and whether it differs. */
+/** Summary of what was compared, and whether it differs. */
 export function describe(comparison: Comparison): string {
   const { documentCount, leafCount, attachmentCount, differenceCount } = comparison;
   const compared = `${counted(documentCount, "document")}, ${counted(leafCount, "leaf revision")}, ${counted(attachmentCount, "attachment")} compared`;

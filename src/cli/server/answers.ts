@@ -1,18 +1,23 @@
-/** Looks at the answers of a server before they are used: what is no Tandem may answer with JSON, too. */
+/**
+ * Checks a server's responses before they are used: other servers may respond with JSON as well.
+ */
 
 type Kind = "array" | "boolean" | "number" | "object" | "string";
 
-/** The server answered with JSON, but not as a Tandem does. */
+/** The server responded with JSON, but not as a Tandem does. */
 export class ForeignAnswerError extends Error {
   override readonly name = "ForeignAnswerError";
 
-  /** `expected` says what should have been there. */
+  /** `expected` describes the missing part. */
   constructor(expected: string, options?: ErrorOptions) {
     super(`the server does not answer as a Tandem does: expected ${expected}`, options);
   }
 }
 
-/** The answer as an object with these members, which the caller knows more of. Throws a ForeignAnswerError where it is none. */
+/**
+ * The response as an object with these members. The caller asserts the rest of its type. Throws a
+ * ForeignAnswerError if it does not match.
+ */
 export function answerWith<T>(answer: unknown, members: Readonly<Record<string, Kind>>): T {
   if (kindOf(answer) !== "object") throw new ForeignAnswerError("an object");
   const given = answer as Readonly<Record<string, unknown>>;
@@ -24,13 +29,13 @@ export function answerWith<T>(answer: unknown, members: Readonly<Record<string, 
   return answer as T;
 }
 
-/** The answer as a text. Throws a ForeignAnswerError where it is none. */
+/** The response as a string. Throws a ForeignAnswerError if it is not one. */
 export function textAnswer(answer: unknown): string {
   if (typeof answer !== "string") throw new ForeignAnswerError("a text");
   return answer;
 }
 
-/** Prints that a server did what it was asked for. */
+/** Prints that a server did what was requested. */
 export function printOk(answer: unknown): string {
   answerWith(answer, { ok: "boolean" });
   return "done\n";

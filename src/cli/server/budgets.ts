@@ -1,4 +1,4 @@
-/** `tandem budgets`: limits of a cluster's use of a server. */
+/** `tandem budgets`: limits on a cluster's use of a server. */
 import type { Command } from "commander";
 import type { Budget, BudgetPage, BudgetRates } from "../../contract/index.ts";
 import { maskCredentials, percentEncode } from "../../protocol/index.ts";
@@ -56,7 +56,7 @@ function limitsOf(side: "read" | "write", texts: readonly string[] | undefined):
   return { [side]: Object.fromEntries(entries) };
 }
 
-/** A password would be in the path, which the error of a connection shows. */
+/** A password would be part of the path, which errors of the connection show. */
 function pathOf(name: string): string {
   const shown = maskCredentials(name);
   if (shown !== name) {

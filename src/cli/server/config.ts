@@ -1,4 +1,6 @@
-/** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
+/**
+ * `tandem config` and `tandem shares`: the configuration of a node, read and changed at runtime.
+ */
 
 import type { Command } from "commander";
 import type { GroupRow } from "../../contract/index.ts";
@@ -54,7 +56,7 @@ export function addConfigCommands(program: Command): void {
   addSharesCommand(program);
 }
 
-/** Shares are settings of `[replicator.shares]`, which every node of a cluster follows. */
+/** Shares are settings of `[replicator.shares]`, which apply to every node of a cluster. */
 function addSharesCommand(program: Command): void {
   const shares = program
     .command("shares")
@@ -65,7 +67,7 @@ function addSharesCommand(program: Command): void {
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => {
         const found = await server.ask("GET", pathOf(flagsOf(flags), SHARES));
-        // Nothing says of an empty object that it is a section, so the server has to say what it is.
+        // An empty object does not identify the server, so it is asked what it is.
         await refuseOtherServers(server);
         return [found, printShares];
       }),
@@ -85,7 +87,7 @@ function addSharesCommand(program: Command): void {
     );
 }
 
-/** Throws a ForeignAnswerError where `/` does not say that a Tandem answers. */
+/** Throws a ForeignAnswerError unless `/` identifies a Tandem. */
 async function refuseOtherServers(server: Server): Promise<void> {
   const { vendor } = answerWith<Welcome>(await server.ask("GET", "/"), { vendor: "object" });
   if (vendor.name !== "Tandem") throw new ForeignAnswerError("the vendor Tandem");

@@ -1,6 +1,7 @@
 /**
- * The credentials of a command for a server: from its URL, the environment (`TANDEM_USER`, `TANDEM_PASSWORD`), `~/.netrc`, or a
- * prompt. An argument of a process is seen by every user of its machine, so a URL with a password is for tests.
+ * Credentials of a command for a server: from its URL, the environment (`TANDEM_USER`,
+ * `TANDEM_PASSWORD`), `~/.netrc`, or a prompt. Every user of a machine can see the arguments of its
+ * processes, so URLs with passwords are for tests only.
  */
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -16,22 +17,23 @@ export interface Credentials {
 
 export interface CredentialSources {
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** The text of the `.netrc` file; undefined if there is none. */
+  /** Content of the `.netrc` file, if there is one. */
   readonly netrc: () => string | undefined;
-  /** Asks a person; undefined where there is none. */
+  /** Asks the user; absent without a terminal. */
   readonly prompt: ((question: string) => Promise<string>) | undefined;
-  /** For messages: what `TANDEM_` of the environment's names stands for. */
+  /** For messages: the prefix in place of `TANDEM_` in variable names. */
   readonly prefixes?: {
-    /** Of the variables that the environment was made of. */
+    /** Prefix of the variables in use. */
     readonly used: string;
-    /** Of those that count for this server before all others. */
+    /** Prefix of the variables that take precedence for this server. */
     readonly best: string;
   };
 }
 
 /**
- * Undefined when nobody names a user. The first source that names one counts; a user without a password is asked for it. The password
- * of the environment is that of its user, or, where it names none, of any.
+ * Returns `undefined` if no source names a user. The first one that does wins; a missing password
+ * is prompted for. The password in the environment belongs to the user there or, without one, to
+ * any user.
  */
 export async function findCredentials(
   { username, password, hostname, host }: URL,
@@ -49,7 +51,9 @@ export async function findCredentials(
   return { user, password: await prompt(`Password of ${user} at ${host}: `) };
 }
 
-/** For who was refused: as whom the server was asked, where that was said, and where it can be said. */
+/**
+ * For a refused user: as whom the server was asked, where that was specified, and where it can be.
+ */
 export function describeAsker(
   { origin, username }: URL,
   credentials: Credentials | undefined,
@@ -62,7 +66,7 @@ export function describeAsker(
   return `${origin} was asked as ${credentials.user}, of ${source}: ${where}`;
 }
 
-/** The entry of a machine, or else the `default` entry; curl and ftp share the format. */
+/** The entry of a machine, or else the `default` entry. curl and ftp share the format. */
 function netrcEntry(text: string, machine: string): Credentials | undefined {
   const words = withoutMacros(text).match(/\S+/g) ?? [];
   let isFor = false;
@@ -81,12 +85,12 @@ function netrcEntry(text: string, machine: string): Credentials | undefined {
   return isFor && user !== undefined ? { user, password: password ?? "" } : undefined;
 }
 
-/** A macro ends with an empty line; it may contain any word. */
+/** A macro ends with an empty line and may contain any word. */
 function withoutMacros(text: string): string {
   return text.replaceAll(/^\s*#.*$/gm, "").replaceAll(/\bmacdef\s[\s\S]*?(\r?\n\r?\n|$)/g, "\n");
 }
 
-/** Those of this process. A prompt needs a terminal on both sides. */
+/** Sources of this process. A prompt requires a terminal for input and output. */
 export function systemCredentialSources(): CredentialSources {
   return {
     environment: process.env,
@@ -102,7 +106,7 @@ export function systemCredentialSources(): CredentialSources {
   };
 }
 
-/** Shows the question, and nothing of the answer. */
+/** Shows the question, but not the answer. */
 async function askInSecret(question: string): Promise<string> {
   process.stderr.write(question);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });

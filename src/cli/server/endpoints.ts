@@ -1,4 +1,4 @@
-/** `tandem endpoints`: the servers that the jobs of a cluster copy from and to. */
+/** `tandem endpoints`: the servers that a cluster's jobs copy from and to. */
 
 import type { Command } from "commander";
 import type { EndpointPage, EndpointRow } from "../../contract/index.ts";

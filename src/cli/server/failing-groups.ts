@@ -1,15 +1,17 @@
-/** Groups of jobs that fail, for people. */
+/** Prints groups of failing jobs. */
 import type { FailingGroup, FailingPage } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
 
-/** Of a terminal. */
+/** Width of a terminal. */
 const WIDTH_MAX = 80;
-/** What the other columns leave of that. */
+/** Remaining width for this column. */
 const HOST_LENGTH_MAX = 22;
 
-/** A table of 80 columns, the words of a failure of each group, and how a group is steered. */
+/**
+ * A table of 80 columns, with the message of one failure per group, and the command for each group.
+ */
 export function printFailingGroups(answer: unknown): string {
   const {
     groups,
@@ -45,13 +47,13 @@ function wordsOf({ error, reason, example }: FailingGroup): string {
 }
 
 function commandFor(group: FailingGroup): string {
-  // A host without a port would be the host on any port.
+  // Without a port, the filter would match the host on any port.
   const exactly = group.host === null || /:\d+$/.test(group.host) ? group.host : `${group.host}:`;
   const host = quoted(printable(exactly ?? "-"));
   return `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"} --host ${host}`;
 }
 
-/** As a shell reads it. */
+/** Quoted for a shell. */
 function quoted(text: string): string {
   return /^[\w.:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,4 +1,4 @@
-/** The server's JSON about jobs, for people. */
+/** Prints the server's JSON about jobs. */
 import { printJson } from "../../base/index.ts";
 import type { FailurePage, Job, JobEvent, JobPage, JobRun } from "../../contract/index.ts";
 import { printable, table } from "../terminal/table.ts";
@@ -9,7 +9,7 @@ export interface ShownJob extends Job {
   readonly runs: readonly JobRun[];
 }
 
-/** A line for each job; the rest of the width is the endpoints'. */
+/** One line per job; the remaining width is for the endpoints. */
 export function printJobs(answer: unknown): string {
   const { jobs, total_rows: total, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
   const rows = jobs.map((job) => [
@@ -29,7 +29,7 @@ function stateOf({ paused, parked, state }: Job): string {
   return parked ? "parked" : state;
 }
 
-/** A line for an event; `gap`: some were forgotten before they were told. */
+/** A line for an event. `gap`: some events were dropped before they were reported. */
 export function printEvent(event: string | undefined, data: unknown): string {
   if (event !== "job") return "some events were missed: look at tandem jobs list\n";
   const { time, id, changes, job } = data as JobEvent;
@@ -38,7 +38,7 @@ export function printEvent(event: string | undefined, data: unknown): string {
   return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
 }
 
-/** Also of a job that runs again. */
+/** Also for a job that runs again. */
 function failureOf({ last_failure: failure, info }: Job): string {
   if (failure === null) return String(info?.error ?? "");
   return `${failure.error}: ${failure.reason}`;
@@ -83,7 +83,7 @@ export function printRuns(answer: unknown): string {
   return runs.length === 0 ? "no run has ended yet\n" : runTable(runs);
 }
 
-/** Of the answer of `/_tandem/jobs/{id}/runs`. */
+/** The response of `/_tandem/jobs/{id}/runs`. */
 export function runsOf(answer: unknown): ShownJob["runs"] {
   return answerWith<Pick<ShownJob, "runs">>(answer, { runs: "array" }).runs;
 }
@@ -105,13 +105,13 @@ function runTable(runs: readonly JobRun[]): string {
   ]);
 }
 
-/** Sequences may have thousands of characters; the first ones hold the number. */
+/** Sequences may have thousands of characters. The first ones contain the number. */
 function shortSequence(sequence: unknown): string {
   const text = typeof sequence === "string" ? sequence : printJson(sequence);
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
 }
 
-/** Of a job that is not behind, 0 s; of one of which nobody knows, a dash. */
+/** 0 s if the job is not behind, a dash if unknown. */
 function lagOf({ lag_sec: lag }: Pick<Job, "lag_sec">): string {
   return lag === null ? "-" : `${lag} s`;
 }

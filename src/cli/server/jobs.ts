@@ -1,4 +1,6 @@
-/** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
+/**
+ * `tandem jobs …`: shows the jobs of a server, and sends commands to one or to all matching ones.
+ */
 
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
@@ -19,7 +21,7 @@ import {
 import type { Printer, Server } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
-/** The filters of the API, and what each compares. */
+/** The filters of the API, with what each compares. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
   ["state", "<state>", "pending, running, crashing, completed or failed; several between commas"],
   ["database", "<name>", "the _replicator database of the job's document"],
@@ -40,7 +42,7 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
 const NUMBER_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
   ["behind_sec", "behind-sec", "only jobs whose oldest change to arrive is at least so old"],
 ];
-/** Filters that are there or not; `--no-…` asks for the others. */
+/** Filters without a value; `--no-…` negates them. */
 const FLAG_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
   ["failing", "failing", "jobs that fail, also while they are tried again"],
   ["left_behind", "left-behind", "jobs with documents that did not arrive"],
@@ -50,11 +52,11 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
   ["behind", "behind", "jobs with a change that has not arrived"],
 ];
 
-/** What asks for a page of a list. */
+/** Paging options of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
-/** `--reason` is a filter: the words of a failure. */
+/** `--reason` is already a filter: the text of a failure. */
 const WHY = ["--why <text>", "the reason, which is kept with the decision"] as const;
-/** Runs that `show` prints. */
+/** Number of runs printed by `show`. */
 const RUNS_SHOWN = 10;
 
 interface Flags extends Readonly<Record<string, string | boolean | undefined>> {
@@ -161,7 +163,7 @@ async function command(
   return [await server.ask("POST", path, whyOf(flags)), printDone];
 }
 
-/** The body that says why; undefined without a reason. */
+/** The body with the reason; undefined without one. */
 function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
   return why === undefined ? undefined : { why };
 }
@@ -189,7 +191,7 @@ function query(flags: Flags, further: readonly string[]): string {
   return parameters.toString();
 }
 
-/** The flags of these names. */
+/** The flags with these names. */
 function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
   const given = names.filter((name) => flags[name] !== undefined);
   return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
@@ -199,7 +201,7 @@ function jobPath(id: string): string {
   return `/_tandem/jobs/${percentEncode(id)}`;
 }
 
-/** Sequences are numbers, strings or arrays; what is no JSON is a string. */
+/** Sequences are numbers, strings or arrays. Text that is not JSON is a string. */
 function sequenceOf(text: string): unknown {
   try {
     return parseJson(text);
@@ -208,7 +210,7 @@ function sequenceOf(text: string): unknown {
   }
 }
 
-/** What a command answers for one job, or for all that match. */
+/** Response to a command for one job, or for all that match. */
 interface Steered {
   readonly matched?: number;
   readonly changed?: number;

@@ -1,4 +1,4 @@
-/** `tandem nodes`: the processes of a server's cluster that run jobs. */
+/** `tandem nodes`: the processes of a cluster that run jobs. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
@@ -10,7 +10,7 @@ import { answerWith, printOk } from "./answers.ts";
 import type { Server, ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
-/** How often a node that drains is looked at. */
+/** Polling interval for a draining node. */
 const LOOK_MS = 500;
 
 export function addNodesCommand(program: Command): void {
@@ -37,7 +37,7 @@ export function addNodesCommand(program: Command): void {
     );
 }
 
-/** Tells on standard error how many jobs are left. */
+/** Reports the number of remaining jobs on standard error. */
 async function drain(server: Server, asked: string) {
   await server.ask("POST", `${pathOf(asked)}/_drain`);
   const name = asked === "_local" ? await localName(server) : asked;

@@ -1,4 +1,7 @@
-/** `tandem secrets …`: the keys that seal the secrets of a server's store, and the credentials of its jobs. */
+/**
+ * `tandem secrets …`: the keys that seal the secrets of a server's store, and the credentials of
+ * its jobs.
+ */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
@@ -47,7 +50,10 @@ export function addSecretsCommand(program: Command): void {
     );
 }
 
-/** Asks for new credentials of jobs. The password comes from a file or standard input: arguments are seen by everybody on the machine. */
+/**
+ * Replaces the credentials of jobs. The password comes from a file or standard input, because every
+ * user of the machine can see arguments.
+ */
 async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
   const { host, username, newUsername = username, passwordFile, side, owner, dryRun } = flags;
   if (passwordFile === undefined) {
@@ -67,7 +73,7 @@ async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
   return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
 }
 
-/** Without the line break at its end. A pipe that brought nothing must not pass for a password that is empty. */
+/** Without the final line break. An empty pipe must not be mistaken for an empty password. */
 function readPassword(file: string): string {
   let text: string;
   try {
@@ -101,7 +107,7 @@ function printReplaced(answer: unknown): string {
   return `${found}; ${changed} changed, ${refused} refused\n${hint}`;
 }
 
-/** Begins, and waits for the end. */
+/** Starts a rotation and waits for its end. */
 async function rotate(server: Server): Promise<SecretsStatus> {
   let status = statusOf(await server.ask("POST", "/_tandem/secrets/_rotate"));
   while (["sealing", "waiting", "checking"].includes(status.rotation.state)) {
@@ -110,7 +116,7 @@ async function rotate(server: Server): Promise<SecretsStatus> {
   }
   const { state, error } = status.rotation;
   if (state === "done") return status;
-  // A node that was started again meanwhile knows nothing of it.
+  // A node that was restarted meanwhile has no progress to report.
   throw new Error(`the rotation did not end (${error ?? state}): ask for it again, and it goes on`);
 }
 

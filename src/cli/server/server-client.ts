@@ -1,4 +1,4 @@
-/** Asks a server over HTTP, for one command. */
+/** HTTP client of a single command. */
 import { parseJson, printJson } from "../../base/index.ts";
 import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
 import { type FetchRequest, readText } from "../../http-client/index.ts";
@@ -9,7 +9,7 @@ import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith, ForeignAnswerError } from "./answers.ts";
 import { describeAsker, findCredentials, systemCredentialSources } from "./credentials.ts";
 
-/** A server that says nothing for so long does not answer. */
+/** Time after which a silent server counts as unresponsive. */
 const SILENCE_MS_MAX = 60_000;
 
 export interface ServerFlags {
@@ -18,17 +18,17 @@ export interface ServerFlags {
 }
 
 export interface Server {
-  /** The server's answer. Throws when it is an error, and when there is none. */
+  /** Returns the response. Throws if it is an error, or if no response arrives. */
   ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
 }
 
-/** Makes text of what a server answered. */
+/** Formats a response. */
 export type Printer = (answer: unknown) => string;
 
-/** What a command asks a server, and how its last answer is printed. */
+/** Requests of a command, with a printer for the last response. */
 export type ServerWork = (server: Server) => Promise<readonly [answer: unknown, print: Printer]>;
 
-/** Does the work of a command with its server, and prints the answer or the error. */
+/** Runs the requests of a command, and prints the response or the error. */
 export async function workWithServer(
   { server: url, json }: ServerFlags,
   work: ServerWork,
@@ -44,13 +44,13 @@ export async function workWithServer(
   }
 }
 
-/** What the server takes for a wrong request (400) is wrong use of the command that made it. */
+/** A 400 means that the command was used wrongly. */
 export function reportRefusal(error: unknown): void {
   reportError(error);
   if (error instanceof AnswerError && error.status === 400) process.exitCode = 2;
 }
 
-/** Asks with the credentials of the URL, or else of `sources`. */
+/** Uses the credentials in the URL, or else those from `sources`. */
 export async function openServer(
   { fetch }: Pick<UndiciFetch, "fetch">,
   url: URL,
@@ -72,11 +72,11 @@ export async function openServer(
   };
 }
 
-/** Who asks a server. */
+/** The identity of a command towards a server. */
 export interface Asker {
-  /** Of a request for JSON, with the credentials of who asks. */
+  /** Headers of a JSON request, including credentials. */
   readonly headers: Readonly<Record<string, string>>;
-  /** For the message when the server refuses the credentials, or that there are none. */
+  /** Description for the message when the server refuses the credentials, or asks for some. */
   readonly described: string;
 }
 
@@ -89,7 +89,7 @@ export async function askerOf(url: URL, sources = systemCredentialSources()): Pr
   return { headers: { ...plain, authorization: `Basic ${pair}` }, described };
 }
 
-/** What the server answered; throws an AnswerError with what it says when that is an error. */
+/** The parsed response. Throws an AnswerError with the server's message if it is an error. */
 export function answerOf(status: number, text: string, { described }: Asker): unknown {
   let answer: unknown;
   try {
@@ -114,7 +114,10 @@ function errorOf(
   }
 }
 
-/** What is printed is made of the answer alone: where that cannot be, it is the answer that lacks something. */
+/**
+ * Output derives only from the response, so a failure to print means that the response lacks
+ * something.
+ */
 function printed(print: Printer, answer: unknown): string {
   try {
     return printableLines(print(answer));
@@ -124,7 +127,7 @@ function printed(print: Printer, answer: unknown): string {
   }
 }
 
-/** A server answered with an error. */
+/** The server responded with an error. */
 export class AnswerError extends Error {
   override readonly name = "AnswerError";
   readonly status: number;
@@ -135,7 +138,7 @@ export class AnswerError extends Error {
   }
 }
 
-/** Throws a WrongUse for what is no address of a server: the API is at its root. */
+/** Throws a WrongUse for anything but the root URL of a server. */
 export function parseServer(url: string, option = "--server"): URL {
   const named = `${option} ${maskCredentials(url)}`;
   if (!URL.canParse(url) || !/^https?:/i.test(url)) {

@@ -1,10 +1,13 @@
-/** What the commands that ask a server have in common: `tandem jobs`, `nodes`, `endpoints`, `config`, `shares`, `budgets`, `rules` and `secrets`. */
+/**
+ * Common parts of the commands that ask a server: `tandem jobs`, `nodes`, `endpoints`, `config`,
+ * `shares`, `budgets`, `rules` and `secrets`.
+ */
 import { type Command, Option } from "commander";
 import type { ServerFlags, ServerWork } from "./server-client.ts";
 
 const SERVER_DEFAULT = "http://127.0.0.1:5984";
 
-/** Adds the options that each of these commands has. */
+/** Adds the common options. */
 export function withServer(command: Command): Command {
   return command
     .addOption(
@@ -13,7 +16,10 @@ export function withServer(command: Command): Command {
     .option("--json", "print the server's JSON");
 }
 
-/** Does the work, and prints what the server answers. Loads the client only now: help and completion need none. */
+/**
+ * Runs the requests and prints the response. Loads the client lazily: help and completion do not
+ * need it.
+ */
 export async function askServer(flags: ServerFlags, work: ServerWork): Promise<void> {
   const { workWithServer } = await import("./server-client.ts");
   await workWithServer(flags, work);

@@ -1,4 +1,4 @@
-/** Follows a feed of server-sent events of a server: `tandem jobs watch`. */
+/** Follows a feed of server-sent events: `tandem jobs watch`. */
 import { setTimeout as pause } from "node:timers/promises";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { openUndiciFetch } from "../../host/index.ts";
@@ -15,13 +15,13 @@ import {
   type ServerFlags,
 } from "./server-client.ts";
 
-/** The server sends a sign of life twice as often. */
+/** Twice the server's heartbeat interval. */
 const SILENCE_MS_MAX = 60_000;
 const RECONNECT_MS = 1000;
 
 /**
- * Prints what the feed tells, until the command is interrupted. A lost connection is opened again, and goes on behind the last event;
- * one that never was ends with the error.
+ * Prints the events until the command is interrupted. A lost connection is reopened after the last
+ * event; a first one that fails ends with the error.
  */
 export async function followServer(
   { server }: ServerFlags,

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { BackupFlags, RestoreFlags } from "./backup.ts";
 
-/** Exit codes: 1 for what failed, a damaged backup among it; 2 for wrong use. */
+/** Exit codes: 1 for failures, including a damaged backup; 2 for wrong use. */
 export function addBackupCommands(program: Command): void {
   const backup = program
     .command("backup")
@@ -25,7 +25,7 @@ export function addBackupCommands(program: Command): void {
     .action((file: string, flags: RestoreFlags) => run(({ restore }) => restore(file, flags)));
 }
 
-/** Does the work of a command, and prints its error. Loads the modules of the store only now. */
+/** Runs a command and prints its error. Loads the modules of the store lazily. */
 async function run(work: (backup: typeof import("./backup.ts")) => Promise<void>): Promise<void> {
   try {
     await work(await import("./backup.ts"));

@@ -1,4 +1,7 @@
-/** The work of `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
+/**
+ * Implements `tandem backup` and `tandem restore`: writes the embedded store to a file, and creates
+ * a store from one.
+ */
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { OperationalError } from "../../base/index.ts";
@@ -61,7 +64,7 @@ export async function verifyBackup(file: string): Promise<void> {
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
   if (dataDir === "") throw new WrongUse("--data-dir: expected a folder, and it is empty");
-  // A mistyped name leaves nothing behind.
+  // Checked first, so that a mistyped name leaves nothing behind.
   accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
   const imported = openImport(dataDir, replace === true ? keepAs : undefined);
@@ -94,7 +97,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** `20261123T101500Z`, which every file system takes. */
+/** `20261123T101500Z`, valid on every file system. */
 function timeName(timeMs: number): string {
   return new Date(timeMs).toISOString().replace(/[-:]|\.\d+/g, "");
 }

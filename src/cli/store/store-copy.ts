@@ -1,4 +1,4 @@
-/** The work of `tandem store copy`: all rows of the embedded store into a cluster, or back. */
+/** Implements `tandem store copy`: copies all rows of the embedded store to a cluster, or back. */
 import { resolve } from "node:path";
 import {
   ClusterCopyTarget,
@@ -26,7 +26,10 @@ export interface StoreCopyFlags {
   readonly clusterFile?: string;
 }
 
-/** A node that runs renews its lease five times in `worker_lease_sec`: it is noticed with leases of up to half a minute. */
+/**
+ * A running node renews its lease five times per `worker_lease_sec`. This detects nodes with leases
+ * of up to half a minute.
+ */
 const QUIET_MS = 6_000;
 
 export async function copyStoreTo({
@@ -76,7 +79,7 @@ export async function copyStoreTo({
       `${counted(rowCount, "row")}, ${counted(byteCount, "byte")} copied to ${to} and compared\n`,
     );
   } finally {
-    // A target that is not finished goes before its store is closed.
+    // An unfinished target is removed before its store is closed.
     for (const each of opened.toReversed()) await each.close();
   }
 }

@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import type { StoreCopyFlags } from "./store-copy.ts";
 
-/** Exit codes: 1 for what failed, 2 for wrong use. */
+/** Exit codes: 1 for failures, 2 for wrong use. */
 export function addStoreCommands(program: Command): void {
   program
     .command("store")

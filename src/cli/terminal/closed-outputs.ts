@@ -1,11 +1,11 @@
-/** What a command does when nobody reads any more what it prints. */
+/** Handles closed outputs. */
 
-/** As if it had been ended by SIGPIPE, which Node.js does not let end a process: what was asked for was not done to its end. */
+/** Exit code in place of SIGPIPE, which Node.js ignores: the command was not completed. */
 const UNREAD = 1;
 
 /**
- * Ends the process without a word when the program that reads its output has ended (`tandem jobs watch | head -1`). A terminal that is
- * closed says so by a signal, and a command that is stopped by it still has work to do.
+ * Ends the process silently when the reader of its output has ended (`tandem jobs watch | head
+ * -1`). A closed terminal sends a signal instead, and the command then still has work to do.
  */
 export function endWhenUnread(): void {
   for (const output of [process.stdout, process.stderr]) {

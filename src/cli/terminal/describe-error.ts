@@ -1,18 +1,20 @@
-/** Errors of commands: in a sentence, for standard error, and as an exit code. */
+/** Errors of commands: as a sentence for standard error, and as an exit code. */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import type { RetriedFailure } from "../../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../../replicator/index.ts";
 import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
-/** What an operator has to change: a setting, a key that seals secrets, or the store that a node is given. */
+/** Errors that the operator must fix: a setting, a sealing key, or the choice of store. */
 const CONFIGURATION_CODES: ReadonlySet<string> = new Set([
   "CONFIG_INVALID",
   "KV_UNUSABLE",
   "SECRETS_KEY_MISSING",
 ]);
 
-/** Prints the error, and sets the exit code: 2 for wrong use and wrong configuration, 1 for everything else. */
+/**
+ * Prints the error and sets the exit code: 2 for wrong use or configuration, 1 for everything else.
+ */
 export function reportError(error: unknown): void {
   process.stderr.write(`tandem: ${printable(describeError(error))}\n`);
   process.exitCode = exitCodeOf(error);
@@ -26,7 +28,10 @@ export function exitCodeOf(error: unknown): 1 | 2 {
   return isUsage ? 2 : 1;
 }
 
-/** Says on standard error, once for each kind of failure, that a request is repeated: a command that waits is not silent. */
+/**
+ * Reports repeated requests on standard error, once per kind of failure, so that a waiting command
+ * is not silent.
+ */
 export function retryReporter(): (failure: RetriedFailure) => void {
   const told = new Set<string>();
   return ({ error, status }) => {
@@ -39,10 +44,13 @@ export function retryReporter(): (failure: RetriedFailure) => void {
   };
 }
 
-/** Codes of errors that are described by what was asked of which server. */
+/** Codes of errors described by the request and its server. */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 
-/** What happened, and the reason where the error knows one: which folder, which file, which server, what to install. */
+/**
+ * A description of the error, with its cause if known: the folder, file, server, or missing
+ * package.
+ */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof ReplicationInvalidError) return error.reason;
@@ -55,7 +63,7 @@ export function describeError(error: unknown): string {
   return isSystemError(error) ? describeSystemError(error) : error.message;
 }
 
-/** An error of an operating system's call: files and sockets. */
+/** An error of a system call, on files or sockets. */
 interface SystemError extends NodeJS.ErrnoException {
   readonly code: string;
   readonly syscall: string;

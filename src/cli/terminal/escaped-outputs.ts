@@ -1,9 +1,9 @@
-/** The only way of text to the terminal: names, errors and whole answers come from others. */
+/** The only path of text to the terminal, because names, errors and whole responses are foreign. */
 import { escapeControls } from "../../base/index.ts";
 
 type Output = Pick<NodeJS.WriteStream, "write">;
 
-/** From now on, text written to these outputs is without control characters. Bytes are written as they are. */
+/** Removes control characters from text written to these outputs. Bytes are written unchanged. */
 export function escapeOutputs(outputs: readonly Output[] = [process.stdout, process.stderr]): void {
   for (const output of outputs) {
     const write = output.write.bind(output) as (...args: readonly unknown[]) => boolean;

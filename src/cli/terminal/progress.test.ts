@@ -3,7 +3,7 @@ import { Progress, type ProgressFigures } from "./progress.ts";
 
 const FIGURES: ProgressFigures = { byteCount: 123_456_789, failureCount: 12 };
 
-/** What is drawn on a terminal, without what clears its line. */
+/** Output drawn on a terminal, without the sequences that clear its line. */
 function drawn(columns: number | undefined, work: (progress: Progress) => void): string {
   let text = "";
   const output = {

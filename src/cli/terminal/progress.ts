@@ -1,26 +1,26 @@
-/** Progress on a terminal: a bar that is redrawn; without a terminal, plain lines at intervals. */
+/** Progress display: a redrawn bar on a terminal, plain lines at intervals otherwise. */
 
-/** How a line is laid out on a terminal that is at least so wide; the figures have the rest of it. */
+/** Layouts by minimum terminal width. The rest of the line is for the figures. */
 const LAYOUTS = [
   { columnsMin: 120, labelWidth: 28, barWidth: 30 },
   { columnsMin: 60, labelWidth: 0, barWidth: 10 },
   { columnsMin: 0, labelWidth: 0, barWidth: 0 },
 ] as const;
-/** Of a terminal that does not tell its width. */
+/** For a terminal of unknown width. */
 const COLUMNS_DEFAULT = 80;
-/** A terminal is redrawn so often; a log gets a line so often. */
+/** Redraw interval on a terminal; the interval of lines in a log follows. */
 const DRAW_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 2000;
 
-/** In bytes: outputs escape the control characters of texts. */
+/** As bytes, because outputs escape control characters in text. */
 const CLEAR_LINE = Buffer.from("\r\u001b[2K");
 
-/** The text after the documents, where it is known. */
+/** Known figures, shown after the documents. */
 export interface ProgressFigures {
-  /** Bytes that went over the wire, both ways. */
+  /** Bytes transferred, in both directions. */
   readonly byteCount?: number;
   readonly failureCount?: number;
-  /** Everything has arrived, and a continuous replication waits for more. */
+  /** Everything has arrived, and a continuous replication waits for changes. */
   readonly isWaiting?: boolean;
 }
 
@@ -32,7 +32,7 @@ export class Progress {
   #shownAtMs = 0;
   #shown = "";
 
-  /** `unit`: what is counted. */
+  /** `unit`: noun for what is counted. */
   constructor(
     label: string,
     output: NodeJS.WriteStream = process.stdout,
@@ -43,7 +43,7 @@ export class Progress {
     this.#unit = unit;
   }
 
-  /** `total` is undefined while it is not known. */
+  /** `total` is undefined while unknown. */
   show(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const nowMs = Date.now();
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
@@ -56,12 +56,12 @@ export class Progress {
     const text = this.#output.isTTY
       ? this.#bar(done, total, more)
       : `${this.#figures(done, total, more)}\n`;
-    // Where nothing happens, a log needs no further line.
+    // Repeated lines are not logged.
     if (text !== this.#shown) this.#write(text);
     this.#shown = text;
   }
 
-  /** The last line, which stays. */
+  /** Writes the last line, which stays. */
   end(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const { isTTY } = this.#output;
     this.#write(`${isTTY ? this.#bar(done, total, more) : this.#figures(done, total, more)}\n`);
@@ -72,7 +72,7 @@ export class Progress {
     this.#output.write(text);
   }
 
-  /** Ends before the last column: a line that is wrapped cannot be drawn again. */
+  /** Ends before the last column, because a wrapped line cannot be redrawn. */
   #bar(done: number, total: number | undefined, more: ProgressFigures): string {
     const { columns = COLUMNS_DEFAULT } = this.#output;
     const { labelWidth, barWidth } =

@@ -1,7 +1,10 @@
-/** What asks a command to stop: Ctrl-C, a service manager, and a terminal that is closed. */
+/** Signals that stop a command: Ctrl-C, a service manager, and a closed terminal. */
 const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Calls `stop` at the first of each of them; the second of a kind ends the process. Returns what ends that. */
+/**
+ * Calls `stop` at the first signal of each kind; the second one ends the process. Returns a
+ * function that removes the handlers.
+ */
 export function onStopSignal(stop: () => void): () => void {
   const onSignal = (signal: NodeJS.Signals): void => {
     if (signal === "SIGHUP" && hasTerminal()) endBySignal();
@@ -17,7 +20,10 @@ function hasTerminal(): boolean {
   return [process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY);
 }
 
-/** When all is done: an exit would set the terminal back, and Node.js 20 fails with a stack trace where that is gone. */
+/**
+ * On exit, because an earlier exit would reset the terminal, and Node.js 20 fails with a stack
+ * trace if that is gone.
+ */
 function endBySignal(): void {
   process.once("exit", () => process.kill(process.pid, "SIGHUP"));
 }

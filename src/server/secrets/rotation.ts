@@ -5,7 +5,7 @@
  *             that is added to the key file
  *   sealing   everything unsealed, or sealed with a different key, is resealed, page by page
  *   waiting   until every node knows the sealing key
- *   checking  all of it again, until nothing is found that was sealed with a different key meanwhile
+ *   checking  all of it again, until nothing is found sealed with another key meanwhile
  *   done      no other key is needed; others are removed from the key file
  *
  * An interrupted rotation leaves the older keys in the record. Requested again, it continues with
