@@ -1,11 +1,12 @@
-/** Attachments whose bytes contradict the digest that their document states. */
+/** Attachments whose bytes contradict the digest in their document. */
 import { base64Encode, type Digests } from "../../base/index.ts";
 import { inlineBytes, isMd5Digest, type WireDocument } from "../../protocol/index.ts";
 import type { WriteFailure } from "./endpoint.ts";
 
 /**
- * Returns the failure of a document that holds the bytes of an attachment in its text with another MD5 digest, in
- * CouchDB's words. A digest of bytes that were compressed is not compared: they came otherwise than they are stored.
+ * Returns the failure of a document that holds the bytes of an attachment in its text with another
+ * MD5 digest, in CouchDB's words. A digest of bytes that were compressed is not compared: they came
+ * otherwise than they are stored.
  */
 export function digestFailure(
   { attachments }: Pick<WireDocument, "attachments">,
@@ -21,10 +22,10 @@ export function digestFailure(
   return undefined;
 }
 
-/** CouchDB's word for an attachment whose bytes have another digest than stated. */
+/** CouchDB's error for an attachment whose bytes do not match the stated digest. */
 export const DIGEST_MISMATCH = "content_md5_mismatch";
 
-/** What is listed of a document one of whose attachments arrived with other bytes. */
+/** The list entry for a document with an attachment whose bytes do not match its digest. */
 export function digestMismatch(name: string): Omit<WriteFailure, "id" | "revision"> {
   const reason = `the attachment ${JSON.stringify(name)} has another digest than its document states`;
   return { status: 400, error: DIGEST_MISMATCH, reason };

@@ -1,7 +1,7 @@
-/** The digest of an attachment that is read and not kept. */
+/** Computes the digest of an attachment without keeping its bytes. */
 import { hexEncode, type Runtime, Turns } from "../../base/index.ts";
 
-/** As lower-case hexadecimal digits. */
+/** As lower-case hex digits. */
 export async function attachmentMd5(
   { clock, digests }: Pick<Runtime, "clock" | "digests">,
   chunks: AsyncIterable<Uint8Array>,

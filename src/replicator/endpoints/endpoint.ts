@@ -1,8 +1,10 @@
 /**
- * One side of a replication, as the replicator needs it. There are two implementations: a server that speaks the
- * CouchDB protocol (`HttpEndpoint`) and a database in our own store (`LocalEndpoint`), which needs no socket.
+ * One side of a replication, as the replicator uses it. There are two implementations: a server
+ * that speaks the CouchDB protocol (`HttpEndpoint`) and a local database (`LocalEndpoint`), which
+ * needs no socket.
  *
- * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a job runs again.
+ * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a
+ * job runs again.
  */
 import {
   isJsonObject,
@@ -15,28 +17,37 @@ import type { MissingRevisions } from "../../databases/index.ts";
 import { isWellFormed, type WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
-/** A place in the source's changes: opaque, any JSON value. Never ordered, never parsed. 0 is before everything. */
+/**
+ * A position in the source's changes: opaque, any JSON value. Never ordered or parsed. 0 precedes
+ * everything.
+ */
 export type SourceSequence = unknown;
 
-/** The sequence in a JSON text. Numbers that would lose digits stay text, which a query shows in the same way. */
+/**
+ * The sequence in a JSON text. Numbers that would lose digits are kept as text, which looks the
+ * same in a query.
+ */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
 }
 
-/** A sequence with half of a character, as its JSON: no `_local` document could hold it. */
+/**
+ * A sequence with an unpaired surrogate, as its JSON text, because no `_local` document could
+ * contain it.
+ */
 interface EscapedSequence {
   readonly json: JsonText;
 }
 
-/** The form of a sequence that any database can store. */
+/** A form of the sequence that any database can store. */
 export function storableSequence(sequence: SourceSequence): SourceSequence {
   if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
-  // JSON.stringify escapes unpaired surrogates only.
+  // JSON.stringify escapes only unpaired surrogates.
   const json = JSON.stringify(sequence);
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }
 
-/** A sequence as a parameter: texts as they are, all else as JSON. */
+/** A sequence as a query parameter: strings unchanged, anything else as JSON. */
 export function sequenceText(sequence: SourceSequence): string {
   if (typeof sequence === "string") return sequence;
   if (isEscaped(sequence)) return sequenceText(JSON.parse(sequence.json));
@@ -47,29 +58,36 @@ function isEscaped(sequence: SourceSequence): sequence is EscapedSequence {
   return isJsonObject(sequence) && typeof sequence.json === "string";
 }
 
-/** Whether two are the same place, as far as their JSON says. */
+/** Whether two sequences have the same JSON. */
 export function isSameSequence(left: SourceSequence, right: SourceSequence): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }
 
 /**
- * Of a sequence as JSON. Checkpoints keep 150 of them, and a job a few more. CouchDB's have some hundred characters, and thousands in a
- * cluster of hundreds of shards.
+ * Longest sequence as JSON. Checkpoints contain 150 of them, and a job a few more. CouchDB's have
+ * some hundred characters, thousands in a cluster with hundreds of shards.
  */
 export const SEQUENCE_LENGTH_MAX = 32_768;
 
-/** A round trip of an endpoint that is far away. Of a shorter one, what a machine does beside says more than the way. */
+/**
+ * Shortest round trip to an endpoint that counts as far away. Below it, other activity on the
+ * machine dominates the distance.
+ */
 export const FAR_MS_MIN = 10;
 
 export interface EndpointInfo {
   readonly updateSequence: SourceSequence;
-  /** Differs when the database was deleted and created again; `"0"` from servers that do not say. */
+  /**
+   * Differs if the database was deleted and re-created; `"0"` for servers that do not report it.
+   */
   readonly instanceStartTime: string;
-  /** Whether it has no document, deleted ones included; false from servers that do not say. */
+  /**
+   * Whether it has no documents, including deleted ones; false for servers that do not report it.
+   */
   readonly isEmpty: boolean;
 }
 
-/** When the databases of both sides were made, as their `instanceStartTime` says. */
+/** `instanceStartTime` of both sides. */
 export interface StartTimes {
   readonly source: string;
   readonly target: string;
@@ -82,20 +100,22 @@ export interface ChangedDocument {
   readonly revisions: readonly string[];
   /** Whether all revisions of the document are deleted. */
   readonly isDeleted: boolean;
-  /** The row's length in bytes as it came, to bound what is queued. */
+  /** Length of the received row in bytes, to bound the queue. */
   readonly sizeBytes: number;
 }
 
-/** What the feed delivers. `position` says that everything before it was delivered, though nothing changed there. */
+/** Items of the feed. `position`: everything before it was delivered, without a change at it. */
 export type ChangesItem =
   | { readonly kind: "change"; readonly change: ChangedDocument }
   | { readonly kind: "position"; readonly sequence: SourceSequence };
 
 export interface ChangesRequest {
   readonly since: SourceSequence;
-  /** False: the feed ends with the changes that the source had at the time of the request. */
+  /** If false, the feed ends with the changes that existed at the time of the request. */
   readonly continuous: boolean;
-  /** A feed that ends says where, even when nothing of it was selected; absent: only when something was. */
+  /**
+   * A feed that ends reports its end even if nothing was selected. Default: only if something was.
+   */
   readonly showsEnd?: boolean;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
@@ -104,28 +124,32 @@ export interface ChangesRequest {
 export interface RevisionRequest {
   readonly id: string;
   readonly revision: string;
-  /** Revisions that the target has: attachments not newer than these need not be sent. */
+  /** Revisions that the target has. Attachments that are not newer need not be sent. */
   readonly ancestors: readonly string[];
 }
 
 /**
- * A document as one text: `_id`, `_rev`, `_revisions` and the body as they came, and attachments with their bytes in base64, if it has any.
+ * A document as one text: `_id`, `_rev`, `_revisions` and the body unchanged, with the bytes of any
+ * attachments in base64.
  */
 export interface PlainDocument {
   readonly id: string;
-  /** Characters of the text, or nearly: what a write holds is bounded by it. */
+  /** Approximate length of the text in characters, which bounds the size of a write. */
   readonly length: number;
-  /** May be made again each time. */
+  /** May be rendered on each access. */
   readonly text: JsonText;
-  /** Writes the text, where that can be done without making it. */
+  /** Writes the text, without creating a string if possible. */
   writeTo(writer: Utf8Writer): void;
-  /** What the text says, from a source that did not have to look: then the target need not either. */
+  /**
+   * The parsed text, from a source that did not have to parse it, so that the target need not
+   * either.
+   */
   readonly wire?: WireDocument;
-  /** Whether the text holds the bytes of attachments. */
+  /** Whether the text contains the bytes of attachments. */
   readonly holdsAttachments?: boolean;
 }
 
-/** One whose text is at hand. */
+/** A document whose text is in memory. */
 export class TextDocument implements PlainDocument {
   readonly id: string;
   readonly text: JsonText;
@@ -144,29 +168,33 @@ export class TextDocument implements PlainDocument {
   }
 }
 
-/** How a bulk read is done. */
+/** Options of a bulk read. */
 export interface ReadRevisionsOptions {
   /** As in `writeDocuments`. */
   readonly once?: boolean;
   /**
-   * Attachments come with their bytes in the text, unless one of them is compressed: its bytes would come otherwise than they are stored. Who
-   * asks says of how few documents.
+   * Include the bytes of attachments in the text, unless one is compressed: it would arrive in a
+   * different form than stored. Used only for few documents.
    */
   readonly attachments?: boolean;
 }
 
 /**
- * What a bulk read made of one request. `separately`: it has attachments whose bytes did not come, or failed; ask for it alone. `outlines`: all of it but the
- * bytes of attachments, from a source that says so much.
+ * What a bulk read made of one request. `separately`: it has attachments whose bytes did not come,
+ * or failed; ask for it alone. `outlines`: all of it but the bytes of attachments, from a source
+ * that says so much.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
   | { readonly kind: "separately"; readonly outlines?: readonly PlainDocument[] };
 
-/** The bytes of one attachment, as stored, in the order of the `follows` members of the document's text. */
+/**
+ * The bytes of one attachment as stored, in the order of the `follows` members in the document's
+ * text.
+ */
 export interface AttachmentStream {
   readonly name: string;
-  /** Length in bytes, as stored. */
+  /** Stored length in bytes. */
   readonly length: number;
   readonly contentType: string;
   readonly encoding: string | undefined;
@@ -178,18 +206,23 @@ export interface AttachmentStream {
 export interface StreamedDocument {
   readonly id: string;
   readonly text: JsonText;
-  /** Whether the text has attachments whose bytes do not follow, because the target should have them. */
+  /**
+   * Whether the text has attachments whose bytes do not follow, because the target should have
+   * them.
+   */
   readonly hasStubs: boolean;
   readonly attachments: AsyncIterable<AttachmentStream>;
   /** Name, length and type of each attachment that follows, in order. */
   readonly outline: readonly Omit<AttachmentStream, "body">[];
 }
 
-/** Why the target did not take a document, in its own words. */
+/** The target's reason for refusing a document, in its own words. */
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
-  /** The HTTP status, its own or what CouchDB gives such an error; undefined when there is none. */
+  /**
+   * The HTTP status, either received or CouchDB's for such an error; undefined if there is none.
+   */
   readonly status: number | undefined;
   readonly error: string;
   readonly reason: string;
@@ -201,49 +234,61 @@ export type WriteResult =
   | { readonly kind: "refused"; readonly failure: WriteFailure }
   | { readonly kind: "missing-stub" };
 
-/** A `_local` document: our checkpoints. */
+/** A `_local` document, such as a checkpoint. */
 export interface CheckpointDocument {
   readonly revision: string;
   readonly body: JsonText;
 }
 
 export interface Endpoint {
-  /** For people: without a password. */
+  /** URL for display, without a password. */
   readonly shownUrl: string;
-  /** Whether it has said that what it acknowledges is durable, so that `commit` does nothing there. */
+  /**
+   * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
+   */
   readonly writesDurably: boolean;
-  /** Whether a server has answered as a CouchDB does; absent for our own databases. */
+  /** Whether a server has responded like a CouchDB; absent for a local database. */
   readonly isRecognized?: boolean;
-  /** Whether it has said that it has `continueLog`. */
+  /** Whether the server is known to support `continueLog`. */
   readonly continuesLogs: boolean;
-  /** The least time in which an answer began lately: how far away the endpoint is. Undefined in our own store, and before the first answer. */
+  /**
+   * Shortest recent time until a response began: the distance of the endpoint. Undefined for a
+   * local database, and before the first response.
+   */
   readonly roundTripMs: number | undefined;
 
   /**
-   * Creates the database; returns false if it existed. Where it is not there afterwards, `info` throws what kept it from that.
+   * Creates the database. Returns false if it existed. If it does not exist afterwards, `info`
+   * throws the reason.
    */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
 
-  /** Batches of items, in order. Ends when the feed does: never, if continuous. */
+  /** Batches of items, in order. Ends with the feed; a continuous one never ends. */
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
-  /** How many changes follow `since`; undefined when the source cannot say. */
+  /** Number of changes after `since`; undefined if the source cannot tell. */
   pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
 
-  /** What the endpoint lacks. `once` as in `writeDocuments`. */
+  /** The revisions that the endpoint lacks. `once` as in `writeDocuments`. */
   missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
     options?: { readonly once?: boolean },
   ): Promise<ReadonlyMap<string, MissingRevisions>>;
 
-  /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. */
+  /**
+   * Reads many revisions, with results in the order of the requests. Returns `undefined` if the
+   * endpoint does not support it.
+   */
   readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
     options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[] | undefined>;
-  /** Reads one revision, or the leaves that descend from it, each handed to `consume`, with attachments. False: missing. */
+  /**
+   * Reads one revision, or the leaves that descend from it, and passes each to `consume`, with
+   * attachments. Returns false if it is missing.
+   */
   readRevision(
     request: RevisionRequest,
     consume: (document: StreamedDocument) => Promise<void>,
@@ -251,8 +296,8 @@ export interface Endpoint {
   ): Promise<boolean>;
 
   /**
-   * The MD5 of an attachment's bytes, not compressed, in hexadecimal digits; undefined when there is no such attachment. Its `digest` is of
-   * the bytes as they are stored, so it depends on who compressed them.
+   * The MD5 of an attachment's uncompressed bytes in hex; undefined if the attachment does not
+   * exist. Its `digest` is of the stored bytes and therefore depends on who compressed them.
    */
   attachmentMd5(
     revision: Pick<RevisionRequest, "id" | "revision">,
@@ -260,10 +305,13 @@ export interface Endpoint {
     signal: AbortSignal,
   ): Promise<string | undefined>;
 
-  /** The winner of a document, as text; undefined when there is none. For the code of filters. */
+  /** The winner of a document as text; undefined if there is none. For the code of filters. */
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
-  /** Writes revisions made elsewhere; returns what was refused. `once`: an answer that says "later" is not waited for. */
+  /**
+   * Writes replicated revisions, and returns the refused ones. `once`: does not wait if the
+   * response asks to retry later.
+   */
   writeDocuments(
     documents: readonly PlainDocument[],
     signal: AbortSignal,
@@ -277,8 +325,9 @@ export interface Endpoint {
 
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
   /**
-   * Writes a `_local` document over `parent`; the new revision, or undefined on a conflict. `instanceStartTime`: of the database that it
-   * is meant for. Our own store refuses it for another one; a server cannot be asked to.
+   * Writes a `_local` document over `parent`; the new revision, or undefined on a conflict.
+   * `instanceStartTime`: of the database that it is meant for. Our own store refuses it for another
+   * one; a server cannot be asked to.
    */
   writeLocal(
     id: string,
@@ -288,9 +337,9 @@ export interface Endpoint {
     instanceStartTime?: string,
   ): Promise<string | undefined>;
   /**
-   * Writes the log of a run that went on where the stored one ends, with that one's history behind its own entry, in one request; the
-   * new revision. False: the stored one ends elsewhere; undefined: the endpoint does not offer it, or has none, and what is stored has to
-   * be read. `madeAt`: the run may have begun at the beginning, and there be no log, if this is when the database was made.
+   * Writes the log of a run that continued where the stored one ends, with the stored history after
+   * its own entry, in one request. Returns the new revision; false if the stored log ends
+   * elsewhere; undefined if the endpoint does not support it.
    */
   continueLog(
     id: string,
@@ -298,11 +347,13 @@ export interface Endpoint {
     signal: AbortSignal,
     options?: { readonly madeAt?: string },
   ): Promise<string | false | undefined>;
-  /** Makes what was written durable; the instance start time, to notice a re-created database. */
+  /**
+   * Makes the writes durable. Returns the instance start time, which reveals a re-created database.
+   */
   commit(signal: AbortSignal): Promise<string>;
 }
 
-/** An answer that names an error, in the server's own words. */
+/** A response with an error, in the server's own words. */
 export interface ServerAnswer {
   readonly status: number;
   readonly error: string;
@@ -310,10 +361,10 @@ export interface ServerAnswer {
 }
 
 /**
- * An endpoint did not do what was asked. `error` and `reason` are what `_scheduler` and `_replicate` show, in CouchDB's words;
- * neither holds a credential.
+ * An endpoint did not do what was asked. `error` and `reason` are what `_scheduler` and
+ * `_replicate` show, in CouchDB's words; neither holds a credential.
  */
-/** A value that has to be stored as it came, and repeats what was sent in confidence. */
+/** A value that must be stored unchanged but repeats a credential. */
 export function repeatsCredential(what: string): EndpointError {
   return new EndpointError("credential_repeated", `${what} of the server repeats a credential`);
 }
@@ -322,9 +373,12 @@ export class EndpointError extends OperationalError {
   override readonly name = "EndpointError";
   readonly error: string;
   readonly reason: string;
-  /** What the server answered, if that is why. */
+  /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
-  /** What was tried with a document, if one is why: a source is to blame for what cannot be read, a target for the rest. */
+  /**
+   * What was attempted with a document, if one caused the error: a failed read is the source's
+   * fault, anything else the target's.
+   */
   readonly documentPhase: "read" | "write" | undefined;
 
   constructor(
@@ -343,7 +397,7 @@ export class EndpointError extends OperationalError {
   }
 }
 
-/** What a source has as a document is none by the protocol: to ask again changes nothing. */
+/** A source sent a document that is invalid by the protocol. Retrying is pointless. */
 export class InvalidDocumentError extends OperationalError {
   override readonly name = "InvalidDocumentError";
   readonly error: string;

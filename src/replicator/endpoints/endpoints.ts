@@ -1,4 +1,4 @@
-/** Makes the endpoint that an address names. */
+/** Opens the endpoint at an address. */
 
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "../../contract/index.ts";
 import { type Authority, mayNameSecrets, vouchedSubject } from "../../databases/index.ts";
@@ -35,35 +35,38 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
-  /** What a reference of a job stands for on this node. */
+  /** Resolves the secret references of jobs on this node. */
   readonly lookUpSecret: SecretLookup;
-  /** Logins of all nodes pass them. */
+  /** Shared by the logins of all nodes. */
   readonly loginGates: LoginGates;
   /** The budgets of the cluster. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly config: Pick<
     ReplicatorConfig,
     "healthThresholdSec" | "stallTimeoutSec" | "tls" | "client"
   >;
 }
 
-/** What a reference (`references.ts`) stands for; or why it stands for nothing, which tells no secret. */
+/**
+ * Resolves a reference (`references.ts`), or gives the reason why it cannot, without revealing a
+ * secret.
+ */
 export type SecretLookup = (
   reference: string,
 ) =>
   | { readonly kind: "found"; readonly secret: string }
   | { readonly kind: "missing"; readonly reason: string };
 
-/** What a run wants of its connections. */
+/** Requirements of a run for its connections. */
 export interface RunConnections {
-  /** Told of all that moves. */
+  /** Records all transfers. */
   readonly activity?: Activity;
-  /** A higher number asks for connections that are new. */
+  /** A higher number requests new connections. */
   readonly generation?: number;
-  /** Does work on an answer that may end the node. */
+  /** Performs work on a response that may kill the node. */
   readonly during?: Hazardous;
-  /** Credentials of the job. Each endpoint has its own without it. */
+  /** Credentials of the job. By default, each endpoint has its own. */
   readonly secrets?: SecretsInUse;
 }
 
@@ -87,12 +90,12 @@ export class Endpoints {
     this.#fetch = withLoginGate(fetch, { digests, gates: parts.loginGates });
   }
 
-  /** What this process measured of the servers that it asks most. */
+  /** Figures of this process for the servers that it asks most. */
   hostMeasures(): readonly HostMeasure[] {
     return hostMeasures(this.#latencies, this.#rateLimits);
   }
 
-  /** Throws an EndpointError when the address refers to a secret that is not there. */
+  /** Throws an EndpointError if the address refers to a missing secret. */
   open(
     address: EndpointAddress,
     options: ReplicationOptions,
@@ -104,7 +107,7 @@ export class Endpoints {
       return new LocalEndpoint(parts, address.database, owner);
     }
     const budgets = parts.spendingFor(address);
-    // Who waits for a budget is not stalled.
+    // Waiting for a budget does not count as stalling.
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
@@ -121,14 +124,14 @@ export class Endpoints {
     );
   }
 
-  /** Whether the owner of a job is a server admin now. */
+  /** Whether the owner of a job is currently a server administrator. */
   async isAdmin({ userName, vouched }: Authority): Promise<boolean> {
     const { resolveUser } = this.#parts;
     const user = vouched === undefined ? resolveUser(userName) : vouchedSubject(userName, vouched);
     return (await user)?.isAdmin === true;
   }
 
-  /** The server at this address, which is that of its root. Throws as `open` does. */
+  /** The server with this root URL. Throws like `open`. */
   openServer(address: HttpAddress, owner: Authority = NO_RIGHTS): HttpServer {
     const spending = this.#parts.spendingFor(address);
     const options = REPLICATION_OPTIONS_DEFAULT;
@@ -140,7 +143,9 @@ export class Endpoints {
     );
   }
 
-  /** Refuses each request while its job may not use what its address names of this machine. */
+  /**
+   * Refuses each request while its job may not use the machine's resources that its address names.
+   */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;
     return async (request) => {
@@ -175,7 +180,7 @@ export class Endpoints {
       client: parts.config.client,
       retry: {
         retryCountMax: options.retriesPerRequest,
-        // Longer, and a job that fails would pass for a healthy one.
+        // With longer retries, a failing job would be mistaken for a healthy one.
         failingMsMax: parts.config.healthThresholdSec * 500,
         onPause: (pauseMs) => {
           activity?.expectSilence(pauseMs);
@@ -189,7 +194,7 @@ export class Endpoints {
   #secret(reference: string): string {
     const found = this.#parts.lookUpSecret(reference);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // What a header cannot carry would be an error that shows it.
+    // Sending it in a header would cause an error that shows it.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",
@@ -202,7 +207,7 @@ const NO_RIGHTS: Authority = { userName: null, wasAdmin: false };
 const NOT_PERMITTED =
   "The job refers to a secret or a file of the server, and its author is no server admin";
 
-/** The same budgets; waiting for them excuses a run that does not move. */
+/** The same budgets; waiting for them does not count as a stall of the run. */
 export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {
   const over = (spending: Spending): Spending => ({
     spend: (unit, count, signal) => {

@@ -1,22 +1,22 @@
-/** What a process measures of the servers that it asks. */
+/** Figures of a process for the servers that it asks. */
 import type { Latencies, RateLimits } from "../../http-client/index.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 
-/** Servers in a list. */
+/** Maximum number of servers listed. */
 const HOSTS_MAX = 100;
 
-/** Requests of a process to one server, of the last one to two minutes. */
+/** Requests of a process to one server within the last one to two minutes. */
 export interface HostMeasure {
-  /** With a port that is not the scheme's. */
+  /** With a non-default port. */
   readonly host: string;
   readonly requestCount: number;
-  /** From a request until its answer began; undefined without a request. */
+  /** Time from a request to the start of its response; undefined without requests. */
   readonly latencyMs: number | undefined;
-  /** How long a request waits because the server answered 429 before; 0: not at all. */
+  /** Delay of each request because the server responded with 429 before; 0 for none. */
   readonly limiterMs: number;
 }
 
-/** Those that are slowed down for, and those that are asked most. */
+/** Servers with rate limits, and those asked most. */
 export function hostMeasures(latencies: Latencies, rateLimits: RateLimits): readonly HostMeasure[] {
   const limiters = new Map<string, number>();
   for (const { endpointUrl, intervalMs } of rateLimits.list()) {

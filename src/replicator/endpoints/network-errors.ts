@@ -1,33 +1,33 @@
 /**
- * The reason why a request got no answer, by the system's error code: the `cause` of HTTP_REQUEST_FAILED. One table
- * says what follows from each code, and what it means in words.
+ * Reasons for missing responses, by the system's error code: the `cause` of HTTP_REQUEST_FAILED.
+ * One table says what follows from each code, and describes it.
  */
 
 interface NetworkError {
-  /** Whether there was a connection, so that what was sent over it may have broken it. */
+  /** Whether there was a connection, so that the data sent over it may have broken it. */
   readonly wasConnected: boolean;
-  /** Whether the server as a whole is away, so that other jobs would meet the same. */
+  /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
   readonly isOutage: boolean;
-  /** What happened, as the end of a sentence. */
+  /** Description, as the end of a sentence. */
   readonly sentence: string;
 }
 
-/** The server was not reached: others will not reach it either. */
+/** The server was not reached, and others will not reach it either. */
 function unreachable(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: true, sentence };
 }
 
-/** The connection ended before the answer did. */
+/** The connection ended before the response. */
 function lost(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: true, sentence };
 }
 
-/** What was reached is not what was asked for: it is no outage, and no document is to blame. */
+/** Something else was reached. Neither an outage nor a document is the cause. */
 function rejected(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: false, sentence };
 }
 
-/** About this request alone. */
+/** Concerns only this request. */
 function broken(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: false, sentence };
 }
@@ -71,7 +71,7 @@ export function networkError(cause: unknown): NetworkError {
   return NETWORK_ERRORS.get(cause) ?? broken(sentenceOf(String(cause)));
 }
 
-/** Of what is not listed. A login that got another answer tells its status. */
+/** For unlisted codes. A login with an unexpected response reports its status. */
 function sentenceOf(cause: string): string {
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return `the server answered ${status}`;

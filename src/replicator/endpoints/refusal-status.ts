@@ -1,9 +1,12 @@
-/** What HTTP statuses say about documents. */
+/** Meaning of HTTP statuses for documents. */
 
-/** Answers that say nothing of the document that was asked about: the database is gone, or the server wants to be asked later. */
+/**
+ * Responses that say nothing about the requested document: the database is gone, or the server
+ * wants to be asked later.
+ */
 const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
 
-/** The HTTP status of a refusal that came without one: as a row of `_bulk_docs`, or from our own store. */
+/** HTTP statuses for refusals without one: rows of `_bulk_docs`, and errors of our own store. */
 const STATUSES: Readonly<Record<string, number>> = {
   bad_request: 400,
   doc_validation: 400,
@@ -27,15 +30,18 @@ const STATUSES: Readonly<Record<string, number>> = {
   timeout: 503,
 };
 
-/** CouchDB's status for an error of this name; undefined when it has none. */
+/** CouchDB's status for an error with this name, if it has one. */
 export function refusalStatus(error: string): number | undefined {
   if (error.startsWith("STORE_") && STATUSES[error] === undefined) return 400;
   return Object.hasOwn(STATUSES, error) ? STATUSES[error] : undefined;
 }
 
-/** Whether a server that answers like this to the request for one document may answer otherwise for another. */
+/**
+ * Whether a server that responds like this to a request for one document may respond differently
+ * for another.
+ */
 export function mayConcernDocument(status: number): boolean {
-  // A status of success belongs to an answer to something else: a proxy may have rewritten the path.
+  // A success status belongs to a response to something else: a proxy may have rewritten the path.
   const isAnswered = status >= 200 && (status < 300 || status >= 400);
   return isAnswered && !NOT_ABOUT_DOCUMENTS.has(status);
 }

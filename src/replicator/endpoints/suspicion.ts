@@ -1,17 +1,17 @@
-/** Whether a failed request may be due to the document that it was about. */
+/** Whether a failed request may be due to its document. */
 import { OperationalError } from "../../base/index.ts";
 import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
-/** What of a failure may be due to the document that the server was asked about. */
+/** The part of a failure that may be due to the requested document. */
 export type Suspicion =
-  /** It answered with an error. */
+  /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
-  /** Its answer, or what was sent to it, broke off; or no answer came. */
+  /** The response, or the request, broke off; or there was no response. */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Undefined for failures that cannot be due to a document. */
+/** Returns `undefined` for failures that cannot be due to a document. */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;
@@ -25,16 +25,22 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
   return { kind: cause === "UND_ERR_HEADERS_TIMEOUT" ? "unanswered" : "broken-off" };
 }
 
-/** Whether a request for many documents may have failed over one of them: by an answer 5xx, or by breaking off. */
+/**
+ * Whether a request for many documents may have failed because of one: a 5xx response, or one that
+ * broke off.
+ */
 export function mayConcernOne(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   return suspicion?.kind === "answered" ? suspicion.answer.status >= 500 : suspicion !== undefined;
 }
 
-/** What a server answers that cannot take a question as it is: one of the ids in it is none to this server, or it is too long. */
+/**
+ * Responses to a request that is invalid for the server: it rejects one of the ids, or the request
+ * is too long.
+ */
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
-/** The same of a question about many documents, which is refused as a whole. */
+/** Like `mayConcernOne`, for a `_revs_diff`, which is refused as a whole. */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   const isRefused = suspicion?.kind === "answered" && QUESTION_REFUSED.has(suspicion.answer.status);

@@ -1,6 +1,6 @@
 /**
- * Cuts the answer to `_bulk_get` into the documents' texts. Nearly all of a first replication passes through here, so
- * the text is scanned once.
+ * Splits the response to `_bulk_get` into the documents' texts. Nearly all data of a first
+ * replication pass through here, so the text is scanned once.
  */
 import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../../../protocol/index.ts";
@@ -8,21 +8,26 @@ import type { BulkReadResult, PlainDocument, RevisionRequest } from "../endpoint
 import { historyFault } from "./received-history.ts";
 import type { Outline } from "./requests.ts";
 
-/** The members of a document are in a list of documents, in a row, in the list of rows. */
+/**
+ * Nesting level of a document's members, inside a list of documents, a row, and the list of rows.
+ */
 const MEMBERS_DEPTH = 6;
 
-/** An answer to `_bulk_get` as `parseBulkGet` expects it: cut down to the members of documents, which may be nested to any depth. */
+/**
+ * The response to `_bulk_get` as expected by `parseBulkGet`: scanned down to the members of
+ * documents, which may be nested to any depth.
+ */
 export const BULK_GET: Outline = {
   depthMax: MEMBERS_DEPTH,
   nestingMax: Number.POSITIVE_INFINITY,
 };
 
-/** Cut further, down to the members of attachments, each an object within one more object of the document. */
+/** Scanned down to the members of attachments, two levels further. */
 export const BULK_GET_WITH_ATTACHMENTS: Outline = { ...BULK_GET, depthMax: MEMBERS_DEPTH + 2 };
 
 /**
- * Results in the order of the requests; undefined when the answer speaks of others, or is none. `attachments`: their bytes were asked
- * for.
+ * Results in the order of the requests; undefined if the response does not match or is invalid.
+ * `attachments`: their bytes were requested.
  */
 export function parseBulkGet(
   answer: JsonValue | undefined,
@@ -34,7 +39,8 @@ export function parseBulkGet(
   const rows = results.elements();
   const read: BulkReadResult[] = [];
   for (const [index, { id }] of requests.entries()) {
-    // In another order than asked for, a row that names an error says nothing of what is missing.
+    // If the order differs from the requests, a row with an error does not identify what is
+    // missing.
     const result = resultOf(rows[index] as JsonValue, id, attachments);
     if (result === undefined) return undefined;
     read.push(result);
@@ -60,7 +66,7 @@ function resultOf(row: JsonValue, id: string, withBytes: boolean): BulkReadResul
   return isPlain ? { kind: "documents", documents } : { kind: "separately", outlines: documents };
 }
 
-/** Whether the bytes of all are there, as they are stored. */
+/** Whether the bytes of all attachments are included as stored. */
 function areInline(attachments: JsonValue): boolean {
   if (!attachments.isObject) return false;
   for (const { value } of attachments.eachValue()) {
@@ -74,7 +80,7 @@ function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {
   return value?.isArray === true ? value.elements() : undefined;
 }
 
-/** It stays the bytes that came. */
+/** Keeps the received bytes. */
 class ReadDocument implements PlainDocument {
   readonly id: string;
   readonly #value: JsonValue;

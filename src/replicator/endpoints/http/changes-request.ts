@@ -1,4 +1,4 @@
-/** The requests for a server's changes feed, of one-shot and of continuous jobs. */
+/** Requests for a server's changes feed, for one-shot and continuous jobs. */
 
 import type { JsonText } from "../../../base/index.ts";
 import { filterParameters, type Selection } from "../../request/replication.ts";
@@ -13,19 +13,22 @@ import { type Method, query } from "./requests.ts";
 export interface AskedChanges {
   readonly method: Method;
   readonly path: string;
-  /** What the source filters by, where that is no parameter. */
+  /** Filter of the source, if it is not a parameter. */
   readonly body?: string;
 }
 
-/** How a feed is asked for. */
+/** Options of a feed request. */
 export interface FeedOptions {
-  /** How long the server may be silent while nothing changes. */
+  /** Longest silence of the server while nothing changes. */
   readonly timeoutMs: number;
-  /** Of a feed that ends: whether few changes are expected, since it is a woken run's, or there are few documents. */
+  /**
+   * For a feed that ends: whether few changes are expected, because the run was woken, or because
+   * few documents exist.
+   */
   readonly isShort: boolean;
 }
 
-/** `feed`: the parameters of the feed's kind. */
+/** `feed`: the parameters for the kind of feed. */
 export function askedChanges(
   { selection, winningRevisionsOnly }: ChangesRequest,
   since: SourceSequence,
@@ -52,7 +55,10 @@ export function askedChanges(
   return { method: "POST", path, body: filter };
 }
 
-/** Answers of servers that cannot filter by ids, or not in this kind of feed: all changes are read then, and chosen from. */
+/**
+ * Responses of servers that cannot filter by ids, or not in this kind of feed. All changes are then
+ * read and filtered here.
+ */
 const NOT_FILTERED: ReadonlySet<number> = new Set([400, 405, 501]);
 
 export function knowsNoIds(status: number, selection: Selection): boolean {
@@ -61,7 +67,7 @@ export function knowsNoIds(status: number, selection: Selection): boolean {
 
 type Changes = readonly ChangedDocument[];
 
-/** Drops the changes of documents that were not asked for: a server may ignore `doc_ids`. */
+/** Drops changes of documents that were not requested, since a server may ignore `doc_ids`. */
 export function chooser(wanted: Selection): (changes: Changes) => Changes {
   if (wanted.kind !== "doc-ids") return (changes) => changes;
   const ids = new Set(wanted.ids);

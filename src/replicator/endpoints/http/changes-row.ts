@@ -10,10 +10,13 @@ import {
 } from "../endpoint.ts";
 import type { ServerWords } from "./server-words.ts";
 
-/** How many brackets are around a revision in a row, with that of the row. */
+/** Nesting level of a revision in a row, including the row. */
 export const REVISION_DEPTH = 3;
 
-/** The changes that rows tell of, in order. Throws an EndpointError when one is no row, or its sequence is too long. */
+/**
+ * The changes in the rows, in order. Throws an EndpointError for an invalid row or a sequence that
+ * is too long.
+ */
 export function changesOf(
   rows: readonly JsonValue[],
   words: ServerWords,
@@ -23,25 +26,25 @@ export function changesOf(
     const id = row.member("id")?.string;
     if (isTooLong(row.member("seq")?.length)) throw sequenceTooLong();
     if (id === undefined || row.member("changes")?.isArray !== true) throw noRow(row, words);
-    // CouchDB skips rows with an empty id, too: there is nothing that could be asked for.
+    // As in CouchDB, rows with an empty id are skipped: there is nothing to request.
     if (id !== "") changes.push(new ChangesRow(id, row));
   }
   return changes;
 }
 
-/** A row that is passed over may have meant a document. */
+/** Skipping an invalid row could lose a document. */
 function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
   const reason = `what the source lists as a change has no id or no changes: ${words.shown(text)}`;
   return new EndpointError("changes_req_failed", reason);
 }
 
-/** Of the last row, whether it tells of a change or not; `before` when there is none, or it does not say. */
+/** The sequence of the last row, whether or not it is a change; `before` if there is none. */
 export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequence): SourceSequence {
   const lastRow = rows.at(-1);
   return (lastRow && sequenceOf(lastRow)) ?? before;
 }
 
-/** Thousands wait in the queue, so a row stays the bytes that came until it is its turn. */
+/** Thousands wait in the queue, so a row keeps its bytes until it is processed. */
 class ChangesRow implements ChangedDocument {
   readonly id: string;
   readonly #row: JsonValue;
@@ -57,14 +60,14 @@ class ChangesRow implements ChangedDocument {
 
   get revisions(): readonly string[] {
     const listed = this.#row.member("changes")?.elements() ?? [];
-    // The first revision of the row is no more (`couch_replicator_changes_reader`).
+    // The first revision of the row no longer exists (`couch_replicator_changes_reader`).
     const isRemoved = this.#row.member("removed")?.text === "true";
     const present = isRemoved ? listed.slice(1) : listed;
-    // One that is no text stays for the list of failures, as what it is.
+    // A revision that is not a string is kept for the list of failures.
     return present.map((change) => revisionOf(change.member("rev")));
   }
 
-  /** A document's winner is deleted only when all its leaves are. */
+  /** A document's winner is deleted only if all leaves are. */
   get isDeleted(): boolean {
     return this.#row.member("deleted")?.text === "true";
   }
@@ -82,19 +85,22 @@ function sequenceOf(row: JsonValue): SourceSequence {
   return sequenceValue(row.member("seq"));
 }
 
-/** What a sequence in an answer says; undefined when it is not there. Throws an EndpointError when it is too long. */
+/**
+ * The sequence in a response; undefined if it is missing. Throws an EndpointError if it is too
+ * long.
+ */
 export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   if (isTooLong(value?.length)) throw sequenceTooLong();
   if (value === undefined) return undefined;
   return storableSequence(value.string ?? parseSequence(value.text));
 }
 
-/** Whether what stands where an answer says how far it goes is a sequence. */
+/** Whether a response contains a sequence as its end. */
 export function saysWhere(sequence: SourceSequence): boolean {
   return sequence !== undefined && sequence !== null;
 }
 
-/** The storable form of a sequence that is parsed. Throws an EndpointError when it is too long. */
+/** The storable form of a parsed sequence. Throws an EndpointError if it is too long. */
 export function checkedSequence(sequence: SourceSequence): SourceSequence {
   if (isTooLong(JSON.stringify(sequence)?.length)) throw sequenceTooLong();
   return storableSequence(sequence);

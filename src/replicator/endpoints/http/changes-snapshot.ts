@@ -1,10 +1,10 @@
 /**
- * The changes that a server has at the time of the request: one answer (`feed=normal`), which the server ends where its
- * changes ended then. So a one-shot job ends although others write, and no sequences are compared, which works only
- * with servers whose sequences are numbers.
+ * The changes that a server has at the time of the request: one response (`feed=normal`), which the
+ * server ends where its changes ended at that time. A one-shot job therefore ends even if others
+ * keep writing, and no sequences are compared, which would require numeric sequences.
  *
- * The answer's rows are read as they come, and no faster than they are copied. An answer that breaks off is requested
- * again from its last row on.
+ * Rows are read as they arrive, and no faster than they are copied. A response that breaks off is
+ * requested again from its last row.
  */
 import { errorCode, JsonElements, type JsonValue } from "../../../base/index.ts";
 import type { FetchResponse } from "../../../http-client/index.ts";
@@ -34,7 +34,7 @@ import {
 } from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
 
-/** Rows that are cut from an answer, down to their revisions. */
+/** Rows are split off a response and scanned down to their revisions. */
 const ROWS = {
   depthMax: 1 + REVISION_DEPTH,
   nestingMax: NESTING_MAX,
@@ -43,10 +43,10 @@ const ROWS = {
 
 type Rows = readonly JsonValue[];
 
-/** Rows as they come, and at the end where the feed ended. */
+/** Rows as they arrive, and finally the end of the feed. */
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
-/** `timeoutMs`: how often the server shows that it lives while a filter lets nothing pass. */
+/** `timeoutMs`: heartbeat interval of the server while a filter passes nothing. */
 export async function* readChangesSnapshot(
   requests: HttpRequests,
   options: FeedOptions,
@@ -72,12 +72,12 @@ export async function* readChangesSnapshot(
         if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
         since = lastSequenceOf(rows, since);
       }
-      // A filtered feed may have passed more than its last row; what it passed need not be looked at again.
+      // A filtered feed may have skipped changes after its last row, which need not be read again.
       const end = next.value;
       if (hasNews && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
-      // An answer without a row was asked for again already.
+      // A response without rows has already been requested again.
       const hasMoved = !sameSequence(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);
@@ -130,7 +130,7 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
   if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
     return checkedSequence(rest.last_seq);
   }
-  // A proxy may end a body in good order that broke off.
+  // A proxy may properly end a body that broke off.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);
 }

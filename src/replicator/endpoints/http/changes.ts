@@ -1,7 +1,7 @@
 /**
- * The changes feed of a server. A continuous job reads it in pages (`limit` and `feed=longpoll`), each one whole JSON
- * text. That bounds memory, and the work to repeat when a connection breaks. A one-shot job reads one answer to its end
- * (`changes-snapshot.ts`).
+ * The changes feed of a server. A continuous job reads it in pages (`limit` and `feed=longpoll`),
+ * each of which is one JSON text. That bounds memory, and the work to repeat when a connection
+ * breaks. A one-shot job reads a single response to its end (`changes-snapshot.ts`).
  */
 import type { JsonValue } from "../../../base/index.ts";
 import {
@@ -31,15 +31,15 @@ import { NESTING_MAX } from "./json-answer.ts";
 import type { HttpRequests, Outline } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
-/** Rows of one page of changes: a few hundred kilobytes. */
+/** Rows per page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
-/** Rows and bytes of a page from a server that is far away, where each page costs a round trip. */
+/** Rows and bytes per page from a distant server, where each page costs a round trip. */
 const FAR_ROWS_MAX = 16_000;
 const FAR_BYTES_MAX = 4 * 1024 * 1024;
-/** Brackets around the rows of an answer. */
+/** Nesting level of the rows in a response. */
 const ROWS_DEPTH = 2;
 
-/** A page of changes, cut down to its revisions. */
+/** A page of changes, scanned down to its revisions. */
 const PAGE: Outline = { depthMax: ROWS_DEPTH + REVISION_DEPTH, nestingMax: NESTING_MAX };
 
 export function readHttpChanges(
@@ -72,20 +72,20 @@ async function* readPages(
     const ended = page.rowCount < rowsMax;
     const isFar = (requests.roundTripMs ?? 0) >= FAR_MS_MIN;
     rowsMax = ended || !isFar ? CHANGES_ROWS_MAX : moreRows(rowsMax, page.changes);
-    // A filtered feed may have passed more than its last row; what it passed need not be read again.
+    // A filtered feed may have skipped changes after its last row, which need not be read again.
     const passed = items.length > 0 ? page.lastRowSequence : since;
     if (ended && !sameSequence(page.lastSequence, passed)) {
       items.push({ kind: "position", sequence: page.lastSequence });
     }
     if (items.length > 0) yield items;
     const next = ended ? page.lastSequence : page.lastRowSequence;
-    // A server that answers at once although nothing is new would be asked without end.
+    // A server that responds immediately without changes would be polled without pause.
     if (sameSequence(next, since)) await requests.pause(signal);
     since = next;
   }
 }
 
-/** Twice as many rows, where they fit into a page by the length of these. */
+/** Twice as many rows, if they fit into a page at the current row length. */
 function moreRows(rowsMax: number, changes: readonly ChangedDocument[]): number {
   const byteCount = changes.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const fitting = Math.floor((FAR_BYTES_MAX * changes.length) / Math.max(1, byteCount));

@@ -1,4 +1,4 @@
-/** Reads documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
+/** Reads documents from a server: many with `_bulk_get`, or one revision with its attachments. */
 import type { JsonValue, Runtime } from "../../../base/index.ts";
 import { type FetchResponse, readText } from "../../../http-client/index.ts";
 import {
@@ -23,10 +23,13 @@ import { BULK_GET, BULK_GET_WITH_ATTACHMENTS, parseBulkGet } from "./bulk-get-an
 import { readOpenRevisions } from "./open-revisions.ts";
 import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 
-/** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
+/**
+ * CouchDB keeps request lines below this (`couch_replicator_api_wrap`); further ancestors are
+ * omitted.
+ */
 const URL_LENGTH_MAX = 7000;
 
-/** The answer with so many is mostly short. */
+/** The response for this many documents is usually short. */
 const FEW_DOCUMENTS = 20;
 
 export interface HttpDocumentReaderParts {
@@ -67,13 +70,14 @@ export class HttpDocumentReader {
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
-      // It breaks off over one of them, is too much at once, or takes too long for all: each is to be asked for alone.
+      // It breaks off because of one document, is too large, or takes too long for all: each is
+      // requested separately.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;
   }
 
-  /** Whether a server that did not answer something answers at all. */
+  /** Whether a server that did not respond to something responds at all. */
   async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
     if (suspicionOf(error) === undefined) return false;
@@ -146,14 +150,17 @@ export class HttpDocumentReader {
     return attachmentMd5(runtime, response.body);
   }
 
-  /** For servers that answer `open_revs` without the attachments' bytes: one request for each. */
+  /**
+   * For servers that answer `open_revs` without the bytes of attachments: one request per
+   * attachment.
+   */
   async *#readAttachment(
     id: string,
     revision: string,
     { name, encoding }: WireAttachment,
     signal: AbortSignal,
   ): AsyncIterable<Uint8Array> {
-    // The stored bytes of one that is stored in an encoding.
+    // The stored bytes of an encoded attachment.
     const headers = encoding === undefined ? {} : { "accept-encoding": encoding };
     yield* (await this.#attachment(id, revision, name, signal, headers)).body;
   }

@@ -6,7 +6,10 @@ import { documentUpload } from "./document-upload.ts";
 
 const random: Random = new SystemRandom();
 
-/** The body of an upload of a document with the attachments `one` and `two`, whose bytes come in this order. */
+/**
+ * The body of an upload of a document with the attachments `one` and `two`, whose bytes arrive in
+ * this order.
+ */
 async function uploaded(order: readonly string[]): Promise<string> {
   const outline = ["one", "two"].map((name) => ({
     name,

@@ -1,4 +1,7 @@
-/** A document as the body of a PUT: JSON, or multipart/related with its attachments streamed after it. */
+/**
+ * A document as the body of a PUT: JSON, or multipart/related with its attachments streamed after
+ * it.
+ */
 import { assert, type Random, randomHex, utf8Encode } from "../../../base/index.ts";
 import type { RequestBody } from "../../../http-client/index.ts";
 import {
@@ -15,8 +18,9 @@ export interface DocumentUpload {
 }
 
 /**
- * The attachments can be read once, so an upload cannot be repeated: read the document again. Its stream throws an InvalidDocumentError
- * where the source sends them in another order than it has named them in: servers tell them apart by that.
+ * The attachments can be read once, so an upload cannot be repeated: read the document again. Its
+ * stream throws an InvalidDocumentError where the source sends them in another order than it has
+ * named them in: servers tell them apart by that.
  */
 export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
   if (document.outline.length === 0)
@@ -65,7 +69,7 @@ function quotable(name: string): string {
   return headerText(name).replace(/["\\]/g, "\\$&");
 }
 
-/** A text of the source as the value of a header, which it cannot end. */
+/** Text of the source as a header value, which it cannot end. */
 function headerText(text: string): string {
   return text.replace(/[\r\n\0]/g, " ");
 }

@@ -1,6 +1,6 @@
 /**
- * Writes documents to a server: many at once by `_bulk_docs`, or one with its attachments; and reads its errors for
- * those that it refuses.
+ * Writes documents to a server: many with `_bulk_docs`, or one with its attachments; and interprets
+ * its errors for those that it refuses.
  */
 import { append, type Runtime, Utf8Writer } from "../../../base/index.ts";
 import { writeInHalves } from "../../../documents/index.ts";
@@ -16,14 +16,19 @@ import { asObject, isBroken, parseJson, parseObject } from "./json-answer.ts";
 import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
-/** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
+/**
+ * Responses to a whole `_bulk_docs` that may concern a single document, with the error used if the
+ * server gives none.
+ */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
   [413, "too_large"],
   [415, "bad_content_type"],
 ]);
 
-/** Answers with a row for each document. A cluster says 202 while some of its nodes are away. */
+/**
+ * Responses with a row per document. A cluster responds with 202 while some of its nodes are down.
+ */
 const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
 
 export class HttpDocumentWriter {
@@ -51,7 +56,7 @@ export class HttpDocumentWriter {
           isShort: true,
           signal,
         });
-        // The target took none of them, because of some.
+        // The target refused all of them because of some.
         if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
         append(failures, this.#rowFailures(batch, answer));
         return [];
@@ -89,7 +94,10 @@ export class HttpDocumentWriter {
     return { kind: "refused", failure: { id, revision, ...answer } };
   }
 
-  /** The documents without those whose attachments were damaged: a server gives bytes in the text a digest of its own. */
+  /**
+   * The documents without those whose attachments were damaged: a server computes the digest of
+   * inline bytes itself.
+   */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
     const { digests } = this.#runtime;
     return documents.filter((document) => {
@@ -111,7 +119,7 @@ export class HttpDocumentWriter {
   }
 }
 
-/** The document by the protocol, or `undefined` for one that only its target may judge. */
+/** The parsed document, or `undefined` for one that only its target may judge. */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
     return document.wire;
@@ -121,7 +129,9 @@ function readWire(document: PlainDocument): WireDocument | undefined {
   }
 }
 
-/** Whether an answer confirms this revision of this document. CouchDB writes hashes in lower case. */
+/**
+ * Whether a response confirms this revision of this document. CouchDB writes hashes in lower case.
+ */
 function isWritten(
   answer: Record<string, unknown> | undefined,
   id: string,
@@ -131,7 +141,7 @@ function isWritten(
   return named === id && typeof rev === "string" && rev.toLowerCase() === revision.toLowerCase();
 }
 
-/** The target does not take the document alone. */
+/** The target refuses the document even by itself. */
 function batchRefusal(
   { id, text: sent }: PlainDocument,
   { status, text }: Answer,
@@ -164,12 +174,13 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
   return writer.finish();
 }
 
-/** For what a document's length leaves out, and for a few characters that take more than a byte. */
+/** For parts that a document's length omits, and for a few multi-byte characters. */
 const MARGIN_CHARACTERS = 256;
 
 /**
- * The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do not fit what was sent. CouchDB
- * answers with errors only. A server that confirms documents has to confirm each that it did not refuse.
+ * The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do
+ * not fit what was sent. CouchDB answers with errors only. A server that confirms documents has to
+ * confirm each that it did not refuse.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -189,13 +200,14 @@ function bulkFailures(
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
-      // A server that made a revision of its own did not write the one that was sent.
+      // A server that created its own revision did not write the one that was sent.
       const written = revisions.filter((revision) => isWritten(row, String(id), revision));
       if (written.length === 0) return undefined;
       for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
-    // A row without a revision may mean any that was sent of the document: none of them counts as written.
+    // A row without a revision may refer to any that was sent for the document: none of them counts
+    // as written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {
       failures.push({
@@ -217,13 +229,13 @@ function bulkFailures(
 
 const keyOf = (id: unknown, revision: string): string => JSON.stringify([id, revision]);
 
-/** Whether an element of the answer tells of a document. Which members it has depends on the server. */
+/** Whether an element of the response describes a document. Its members depend on the server. */
 function isRow(element: unknown): element is Partial<Record<string, unknown>> {
   const row = asObject(element);
   return row !== undefined && ROW_MEMBERS.some((name) => row[name] !== undefined);
 }
 
-/** Of which a row has one at least. */
+/** A row has at least one of these. */
 const ROW_MEMBERS = ["id", "rev", "ok", "error"];
 
 /** Whether a member of a row is an HTTP status. */

@@ -1,6 +1,6 @@
 /**
- * A database on a server that speaks the CouchDB protocol. The requests are those of CouchDB's own replicator
- * (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
+ * A database on a server that speaks the CouchDB protocol. The requests are those of CouchDB's own
+ * replicator (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
  */
 import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
@@ -45,42 +45,46 @@ import { asObject } from "./json-answer.ts";
 import { type Answer, HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 import { missingOf } from "./revisions-difference.ts";
 
-/** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
+/** A server may delay a page of changes for a third of the inactivity timeout; CouchDB's rule. */
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
-/** The answer to who creates a database that is there. */
+/** Response to creating an existing database. */
 const ALREADY_THERE = 412;
-/** From a server that would do what was asked at another time; and from one that does not know it. */
+/** Responses of a server that is temporarily unable, and of one that lacks the resource. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
-/** Answers to who may not write. */
+/** Responses to a user without write access. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
 const SECURITY = "_security";
 
-/** Of what is asked about one database, or a few of its documents (`RequestParts`). */
+/** For requests about one database or a few of its documents (`RequestParts`). */
 const isShort = true;
 
 /**
- * Servers that write before they acknowledge, whatever they are configured to: CouchDB since 3.0, which has no `delayed_commits`
- * (`_ensure_full_commit` is there for older replicators), and who calls itself that, as we do.
+ * Servers that write before they acknowledge, whatever they are configured to: CouchDB since 3.0,
+ * which has no `delayed_commits` (`_ensure_full_commit` is there for older replicators), and who
+ * calls itself that, as we do.
  */
 const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
-/** A Tandem has a request for it (`docs/api/documents.md`). */
+/** A Tandem supports such a request (`docs/api/documents.md`). */
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
-/** Answers to it where there is no log, from a server that does not know it, where the log is too long, and to who may not write. */
+/**
+ * Responses to it if there is no log, if the server lacks it, if the log is too long, and to users
+ * without write access.
+ */
 const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
 
-/** The changes of so many are mostly a short answer. */
+/** The changes of this many documents are usually a short response. */
 const FEW_DOCUMENTS = 500;
 
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
-  /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
+  /** The cost of documents, for endpoints with a budget. `fetch` charges requests and bytes. */
   readonly spending?: EndpointSpending | undefined;
-  /** Silence after which a run counts as stalled; absent: no run is checked. */
+  /** Silence after which a run counts as stalled. Default: not checked. */
   readonly stallTimeoutMs?: number;
 }
 
@@ -91,9 +95,9 @@ export class HttpEndpoint implements Endpoint {
   readonly #writer: HttpDocumentWriter;
   readonly #spending: EndpointSpending | undefined;
   readonly #feedTimeoutMs: number;
-  /** Deleted ones among them, as it said last; infinite or not a number: unknown. */
+  /** Number of documents, including deleted ones, as last reported; infinite or NaN if unknown. */
   #documentCount = Number.POSITIVE_INFINITY;
-  /** Why the database was not created. It may be there all the same: then that is no failure. */
+  /** Reason why the database was not created. If it exists anyway, that is not a failure. */
   #creationFailure: EndpointError | undefined;
 
   constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
@@ -183,7 +187,7 @@ export class HttpEndpoint implements Endpoint {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     if (typeof since === "number" && since > 0) {
-      // Servers that count tell it themselves.
+      // Servers that number their changes report the count themselves.
       const { updateSequence } = await this.info(signal);
       if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
     }
@@ -375,20 +379,20 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === TIMED_OUT || isFailed || isOther) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
-    // Some services have dropped the call: what they acknowledge is durable.
+    // Some services have removed the call: everything they acknowledge is durable.
     return (await this.info(signal)).instanceStartTime;
   }
 }
 
-/** A document that is passed on whole, cut down to its members. */
+/** A document that is passed on whole, scanned down to its members. */
 const MEMBERS = { depthMax: 1, nestingMax: Number.POSITIVE_INFINITY };
 
-/** Whether the answer to a request that changes something says that it is done. */
+/** Whether the response to a change confirms it. */
 function isDone({ status, json }: Answer): boolean {
   return status >= 200 && status < 300 && asObject(json)?.ok === true;
 }
 
-/** The new revision of a `_local` document, if the answer is about that document. */
+/** The new revision of a `_local` document, if the response is about that document. */
 function localRevision(json: unknown, id: string): string | undefined {
   const { id: named, rev } = asObject(json) ?? {};
   return named === `_local/${id}` && typeof rev === "string" && rev !== "" ? rev : undefined;
@@ -402,14 +406,17 @@ function countOf(value: unknown): number {
 /** Real start times have 16 characters. */
 const START_TIME_LENGTH_MAX = 1_000;
 
-/** As `EndpointInfo` has it, of whatever a server says. */
+/** In the form of `EndpointInfo`, from any response. */
 function startTimeOf(value: unknown): string {
   return typeof value === "string" || typeof value === "number"
     ? String(value).slice(0, START_TIME_LENGTH_MAX)
     : "0";
 }
 
-/** How long a server may hold a page of changes back: less than what ends the request, or the run. */
+/**
+ * Time for which a server may delay a page of changes: less than the timeouts of the request and of
+ * the run.
+ */
 function feedTimeoutMs(
   connectionTimeoutMs: number,
   stallTimeoutMs = Number.POSITIVE_INFINITY,

@@ -1,4 +1,4 @@
-/** A server that speaks the CouchDB protocol, asked about several of its databases at once. */
+/** A server that speaks the CouchDB protocol, for requests about several of its databases. */
 
 import type { JsonText } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
@@ -9,52 +9,58 @@ import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./
 import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
-/** More than CouchDB takes for a name; of these characters the order of texts is that of their bytes. */
+/** Longer than CouchDB permits for a name. For these characters, string order equals byte order. */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
-/** Of a name in a feed, which other servers may give other characters: a longer one would not fit into a key. */
+/**
+ * Longest name in a feed, where other servers may use other characters. A longer one would not fit
+ * into a key.
+ */
 const NAME_LENGTH_MAX = 1000;
-/** How long the server may hold an answer back while nothing changes. */
+/** Time for which the server may delay a response while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
 
-/** Databases that have changed, and where to go on from. */
+/** Databases that have changed, and the sequence from which to continue. */
 export interface ServerUpdates {
   readonly names: readonly string[];
-  /** Those of them that are gone, as far as it is known. */
+  /** Those that are known to be deleted. */
   readonly deleted: ReadonlySet<string>;
   readonly last: SourceSequence;
 }
 
-/** Names of databases behind another one, in the order of their bytes. */
+/** Names of databases after a given one, in byte order. */
 export interface NamesPage {
   readonly names: readonly string[];
-  /** Whether there may be more behind them. */
+  /** Whether there may be more. */
   readonly hasMore: boolean;
 }
 
-/** What has to be known of an update to keep count of what is gone. */
+/** The parts of an update that show which databases are deleted. */
 export interface DatabaseEvent {
   readonly name: string;
   readonly isDeletion: boolean;
 }
 
-/** The latest event of a database counts. */
+/** The latest event of a database wins. */
 export function deletedIn(events: readonly DatabaseEvent[]): ReadonlySet<string> {
   const latest = new Map(events.map(({ name, isDeletion }) => [name, isDeletion]));
   return new Set([...latest].flatMap(([name, isDeletion]) => (isDeletion ? [name] : [])));
 }
 
-/** `missing`: there is no such database, or this account may not see it. */
+/** `missing`: the database does not exist, or the account may not see it. */
 export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 
 export class HttpServer {
   readonly #requests: HttpRequests;
 
-  /** `address`: the root of the server, and how it is asked. */
+  /** `address`: the root of the server, with the connection settings. */
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
   }
 
-  /** The end of the server's feed of updates; undefined: this account may not follow it, or there is none. */
+  /**
+   * The end of the server's feed of updates; undefined if the account may not follow it, or if it
+   * does not exist.
+   */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
     const { status, json } = await this.#requests.ask("GET", path, {
@@ -67,7 +73,10 @@ export class HttpServer {
     return last === null ? undefined : last;
   }
 
-  /** The names of at most so many databases that have changed last, the latest first; none where the feed does not tell. */
+  /**
+   * The names of up to `limit` most recently changed databases, latest first; empty if the feed
+   * does not report them.
+   */
   async latestChanged(limit: number, signal: AbortSignal): Promise<readonly string[]> {
     const path = `_db_updates${query({ descending: "true", limit: String(limit) })}`;
     const { status, json } = await this.#requests.ask("GET", path, {
@@ -79,7 +88,7 @@ export class HttpServer {
     return [...new Set(names)].slice(0, limit);
   }
 
-  /** Updates behind `since`; waits for one for a while. */
+  /** Updates after `since`, waiting for one for a while. */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
     const parameters = { feed: "longpoll", since: from, timeout: String(FEED_TIMEOUT_MS) };
@@ -95,8 +104,8 @@ export class HttpServer {
   }
 
   /**
-   * The next names behind `after`, which is "" for the first ones. A server that knows no limit answers all of them. Throws an
-   * EndpointError where this account may not list them.
+   * The next names after `after`, which is "" for the first. A server without support for limits
+   * returns all. Throws an EndpointError if the account may not list them.
    */
   async names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
     const wanted = limit + 1;
@@ -118,7 +127,10 @@ export class HttpServer {
     return { names: [...new Set<string>(texts)].sort(), hasMore: json.length === wanted };
   }
 
-  /** The security object of a database, as text; undefined: there is no such database, or this account may not see it. */
+  /**
+   * The security object of a database as text; undefined if the database does not exist, or if the
+   * account may not see it.
+   */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = `${percentEncode(name)}/_security`;
     const { status, json, text } = await this.#requests.ask("GET", path, {
@@ -129,7 +141,10 @@ export class HttpServer {
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
-  /** Of several databases with one request; undefined: the server cannot, or this account may not. */
+  /**
+   * The sequences of several databases in one request; undefined if the server or the account
+   * cannot do this.
+   */
   async sequences(
     names: readonly string[],
     signal: AbortSignal,
@@ -152,7 +167,7 @@ export class HttpServer {
     return found;
   }
 
-  /** Of one database. */
+  /** The sequence of one database. */
   async sequence(name: string, signal: AbortSignal): Promise<SourceSequence | "missing"> {
     const path = percentEncode(name);
     const { status, json } = await this.#requests.ask("GET", path, {
@@ -164,7 +179,7 @@ export class HttpServer {
     return sequence === undefined ? "missing" : sequence;
   }
 
-  /** What a server says that has trouble of its own tells nothing of its databases. */
+  /** A server with problems of its own says nothing about its databases. */
   #throwIfAway(status: number, path: string): void {
     if (status < 500 || status === 501) return;
     const { shownUrl } = this.#requests;
@@ -172,7 +187,7 @@ export class HttpServer {
   }
 }
 
-/** The rows of an answer of `_db_updates`, in its order. What is none is left out. */
+/** The rows of a `_db_updates` response, in order. Invalid ones are dropped. */
 function eventsOf(answer: unknown): readonly DatabaseEvent[] {
   const results: unknown = asObject(answer)?.results;
   if (!Array.isArray(results)) return [];

@@ -1,12 +1,12 @@
-/** Parses JSON answers of servers that may send anything. */
+/** Parses JSON responses of untrusted servers. */
 import { JsonLimitError, outlineJson } from "../../../base/index.ts";
 
-/** Brackets around one value of an answer that is parsed: much of what reads it goes one call deeper for each of them. */
+/** Maximum nesting of a parsed response: much code that processes it recurses for each level. */
 export const NESTING_MAX = 1_000;
-/** Values of a text that is parsed in one step. */
+/** Maximum number of values in a text that is parsed without yielding. */
 const PARSED_VALUES_MAX = 20_000;
 
-/** Parses a short text. Undefined for what is not JSON, is nested too deeply or holds too many values. */
+/** Parses a short text. Returns `undefined` for invalid JSON, deep nesting, or too many values. */
 export function parseJson(text: string): unknown {
   const limits = { depthMax: 0, nestingMax: NESTING_MAX, valueCountMax: PARSED_VALUES_MAX };
   try {
@@ -18,17 +18,20 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** Whether it is the fault of the answer that it cannot be outlined. */
+/** Whether the response itself is the reason why it cannot be scanned. */
 export function isNoAnswer(error: unknown): boolean {
   return error instanceof SyntaxError || error instanceof JsonLimitError;
 }
 
-/** Whether an answer holds more than its reader accepts. */
+/** Whether a response contains more than its reader accepts. */
 export function isTooMuch(error: unknown): error is JsonLimitError {
   return error instanceof JsonLimitError && error.limit !== "nesting";
 }
 
-/** Whether an answer that is no JSON begins as such, or is empty: a proxy may end a body in good order that broke off. */
+/**
+ * Whether an invalid response begins like JSON, or is empty: a proxy may properly end a body that
+ * broke off.
+ */
 export function isBroken(text: string): boolean {
   const first = text.trimStart()[0];
   return first === undefined || first === "{" || first === "[";
@@ -40,7 +43,7 @@ export function asObject(json: unknown): Record<string, unknown> | undefined {
   return isObject ? (json as Record<string, unknown>) : undefined;
 }
 
-/** The same, of an answer's text. */
+/** Like `asObject`, for the text of a response. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   return asObject(parseJson(text));
 }

@@ -1,6 +1,7 @@
 /**
- * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers use: multipart/mixed whose parts are documents
- * or multipart/related with the attachments after the document, or a JSON array.
+ * The response to `GET /db/doc?open_revs=[…]`, in every form that servers use: multipart/mixed with
+ * documents, or with multipart/related parts that contain the attachments after the document; or a
+ * JSON array.
  */
 import {
   type Compression,
@@ -33,9 +34,9 @@ import { DOCUMENT_ANSWER } from "./answer-budget.ts";
 import { isTooMuch } from "./json-answer.ts";
 import { historyFault } from "./received-history.ts";
 
-/** Members of a document, each of which takes memory while the document is parsed. */
+/** Maximum number of a document's members, each of which takes memory while it is parsed. */
 const MEMBERS_MAX = 1_000_000;
-/** Brackets around the members of a document, and around those of a document in an array of results. */
+/** Nesting level of a document's members, by themselves and in an array of results. */
 const DOCUMENT_DEPTH = 1;
 const RESULTS_DEPTH = 3;
 
@@ -44,17 +45,17 @@ export interface OpenRevisionsAnswer {
   readonly parseMultipart: MultipartParser;
   readonly compression: Compression;
   readonly outline: OutlineDocument;
-  /** The stored bytes of an attachment whose bytes the answer does not hold. */
+  /** The stored bytes of an attachment that the response does not include. */
   readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
 }
 
-/** Scans a document. Throws as `outlineJson` does. */
+/** Scans a document. Throws like `outlineJson`. */
 export type OutlineDocument = (
   bytes: Uint8Array,
   limits: Partial<ScanOptions>,
 ) => Promise<JsonValue>;
 
-/** Hands each document of the answer to `consume`. False when it holds none. */
+/** Passes each document of the response to `consume`. Returns false if there is none. */
 export async function readOpenRevisions(
   answer: OpenRevisionsAnswer,
   consume: (document: StreamedDocument) => Promise<void>,
@@ -78,7 +79,7 @@ export async function readOpenRevisions(
       continue;
     }
     const document = await readJson({ body: plainBody(answer, part) }, DOCUMENT_DEPTH, outline);
-    // Its stubs are attachments that the target has: the server would have sent the others.
+    // Its stubs are attachments that the target has: the server would have sent any others.
     await consume(withoutAttachments(document));
     found = true;
   }
@@ -127,7 +128,7 @@ async function consumeRelated(
   }
 }
 
-/** The bytes of a part without the codings that its document does not account for. */
+/** The bytes of a part, without the codings that its document does not mention. */
 async function* plainBody(
   { compression }: OpenRevisionsAnswer,
   { headers, body }: MultipartPart,
@@ -155,7 +156,7 @@ async function* followingParts(
     if (next.done === true) {
       throw new ProtocolError(400, "bad_request", "An attachment that should follow is missing");
     }
-    // A part may name its attachment; otherwise the order tells (RFC 2183).
+    // A part may name its attachment; otherwise the order determines it (RFC 2183).
     const disposition = next.value.headers.get("content-disposition");
     const name = disposition && parseMediaType(disposition).parameters.get("filename");
     const item = (name && byName.get(name)) || following[index];
@@ -171,14 +172,14 @@ function withoutAttachments(document: JsonValue): StreamedDocument {
   return { id: idOf(id), text: document.text, hasStubs, outline: [], attachments: none() };
 }
 
-/** A document from a server that sends no multipart. What it has as stubs is asked for one by one. */
+/** A document from a server without multipart responses. Its stubs are requested one by one. */
 function streamed(answer: OpenRevisionsAnswer, document: JsonValue): StreamedDocument {
   const { id, revision, attachments } = parseDocument(document);
   const stubs = attachments.filter(({ content }) => content.kind === "stub");
   if (stubs.length === 0) return withoutAttachments(document);
   return {
     id: idOf(id),
-    // The bytes are sent with the document, so the stubs become `follows`.
+    // The bytes are sent with the document, so its stubs become `follows`.
     text: withFollowing(document.text),
     hasStubs: false,
     outline: stubs.map(describe),
@@ -215,7 +216,7 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
   };
 }
 
-/** The bytes, up to the length that the document says they have: more of them might never end. */
+/** The bytes up to the length in the document, since a longer stream might never end. */
 async function* bounded(
   { encoding, length, encodedLength }: WireAttachment,
   body: AsyncIterable<Uint8Array>,
@@ -257,7 +258,7 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-/** The JSON of an answer, or of a part of it, cut down to `depthMax` brackets. */
+/** The JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
 async function readJson(
   json: Pick<FetchResponse | MultipartPart, "body">,
   depthMax: number,
@@ -271,7 +272,7 @@ async function readJson(
     return await outline(bytes, limits);
   } catch (error) {
     if (isTooMuch(error)) throw tooLarge(`more than ${MEMBERS_MAX} members`);
-    // An answer that broke off is one that did not come, and no fault of the document.
+    // A response that broke off counts as missing, and is not the document's fault.
     throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
   }
 }
@@ -282,7 +283,7 @@ function tooLarge(what: string): InvalidDocumentError {
 
 async function drain(body: AsyncIterable<Uint8Array>): Promise<void> {
   for await (const _ of body) {
-    // Read to its end, so that the next part can come.
+    // Read to its end, so that the next part can be read.
   }
 }
 

@@ -7,8 +7,9 @@ import { parseObject } from "./json-answer.ts";
 const USUAL_BEGINNING = /^\{"start":(\d+),"ids":\["([^"\\]*)"/;
 
 /**
- * Why the history must not be written, if so. Without `_revisions` a target takes the revision for a root: it loses the
- * ancestors and is in conflict with those that the target has. Of two different names the target stores that of `_revisions`.
+ * Why the history must not be written, if so. Without `_revisions` a target takes the revision for
+ * a root: it loses the ancestors and is in conflict with those that the target has. Of two
+ * different names the target stores that of `_revisions`.
  */
 export function historyFault(document: JsonValue): string | undefined {
   const revision = document.member("_rev")?.string;
@@ -25,7 +26,10 @@ export function historyFault(document: JsonValue): string | undefined {
   return isSame ? undefined : "The source sent the history of another revision";
 }
 
-/** The newest revision, or `undefined` for what is not a history: that is refused when the document is parsed. */
+/**
+ * The newest revision, or `undefined` for an invalid history, which is refused when the document is
+ * parsed.
+ */
 function leafOf(text: string): { readonly start: number; readonly hash: string } | undefined {
   const usual = USUAL_BEGINNING.exec(text);
   if (usual !== null) return { start: Number(usual[1]), hash: usual[2] as string };

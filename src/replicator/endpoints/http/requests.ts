@@ -1,6 +1,6 @@
 /**
- * The requests of one endpoint: with its headers and credentials, at the rate that its server allows, repeated when an
- * answer is incomplete. Errors name the endpoint.
+ * The requests of one endpoint: with its headers and credentials, at the rate that its server
+ * permits, repeated if a response is incomplete. Errors name the endpoint.
  */
 import {
   EMPTY_BYTES,
@@ -63,13 +63,13 @@ import {
 import { RoundTrip } from "./round-trip.ts";
 import { ServerWords } from "./server-words.ts";
 
-/** Beginning of an answer that is shown because it is not the expected one. */
+/** Length of the beginning of an unexpected response that is shown. */
 const MISREAD_LENGTH_MAX = 200;
 
-/** What answers when something changes: of a database, and of a server. */
+/** Resources of a database and of a server that respond when something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
-/** Writes that are under way when their run stops. A last checkpoint may take as long. */
+/** Writes in progress when their run stops. A last checkpoint may take as long. */
 const LINGERING = {
   isWrite: ({ method, url }: FetchRequest) =>
     method === "PUT" || (method === "POST" && url.endsWith("/_bulk_docs")),
@@ -78,43 +78,43 @@ const LINGERING = {
   lingerMsMax: 5000,
 };
 
-/** Before an answer that broke off in its middle is asked for again. */
+/** Pause before a response that broke off is requested again. */
 const BREAK_PAUSE_MS = 250;
 
-/** The error of an answer beyond its budget. */
+/** The error for a response beyond its budget. */
 export const ANSWER_TOO_LONG = "answer_too_long";
 
-/** An answer that is parsed as a whole. */
+/** A response that is parsed as a whole. */
 const PARSED: Outline = { depthMax: 1, nestingMax: NESTING_MAX };
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
 export interface HttpRequestsParts {
   readonly runtime: Runtime;
-  /** Answers once; repeats nothing. */
+  /** Performs one request, without retries. */
   readonly fetch: Fetch;
   readonly retry: RetryOptions;
-  /** Those of the node: all endpoints share them. */
+  /** Shared by all endpoints of the node. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
-  /** Secrets that were sent, and are not to be shown. */
+  /** Secrets that were sent and must not be shown. */
   readonly secrets: SecretsInUse;
-  /** How TLS is spoken where an address does not say otherwise. */
+  /** Default TLS settings for addresses. */
   readonly tls: TlsSettings;
   readonly client: ClientSettings;
   readonly userAgent: string;
-  /** Of the run that asks. */
+  /** Activity of the requesting run. */
   readonly activity?: Activity | undefined;
-  /** A higher number asks for connections that are new. */
+  /** A higher number requests new connections. */
   readonly generation?: number | undefined;
-  /** Absent: nothing is stored about long answers. */
+  /** Default: nothing is stored about long responses. */
   readonly during?: Hazardous | undefined;
 }
 
-/** Does work that may end the node, after storing what it is. */
+/** Performs work that may kill the node, after storing a description of it. */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
-/** An answer of this length may end the node that parses it. */
+/** Length at which parsing a response may kill the node. */
 const HAZARD_BYTES_MIN = 8 * 1024 * 1024;
 
 export type Method = "GET" | "PUT" | "POST";
@@ -122,52 +122,55 @@ export type Method = "GET" | "PUT" | "POST";
 export interface RequestParts {
   readonly body?: FetchRequest["body"];
   readonly headers?: Readonly<Record<string, string>>;
-  /** An answer that says "later" is not waited for. */
+  /** Does not wait if the response asks to retry later. */
   readonly once?: boolean | undefined;
-  /** Little is asked, and little comes back soon: at a Tandem it may travel with the requests of other runs. */
+  /**
+   * Request and response are short and prompt: a Tandem may get it in a batch with those of other
+   * runs.
+   */
   readonly isShort?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
-/** A whole answer. */
+/** A complete response. */
 export interface Answer<Json = unknown> {
   readonly status: number;
-  /** What is no UTF-8 stands there as U+FFFD. */
+  /** Invalid UTF-8 becomes U+FFFD. */
   readonly text: string;
-  /** What the text says; undefined for what is no JSON, or is nested too deeply. */
+  /** The parsed text; undefined for invalid JSON or deep nesting. */
   readonly json: Json | undefined;
 }
 
-/** An answer of which something was read, or one that is something else. */
+/** A response that has been partly read, or a different one. */
 export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
-/** Limits of an answer that is read whole, and the form in which it is wanted. */
+/** Limits of a response that is read completely, and the form in which it is needed. */
 interface Whole {
   readonly budget: AnswerBudget;
-  /** Absent: parsed. */
+  /** Default: parsed. */
   readonly outline?: Outline;
 }
 
-/** Brackets down to which an answer can be cut into values, and brackets that may enclose a value. */
+/** Nesting level to which a response is scanned, and maximum nesting of values. */
 export interface Outline {
   readonly depthMax: number;
   readonly nestingMax: number;
 }
 
-/** A server must not send us on to a system database that nobody named. */
+/** A server must not redirect us to a system database that was not named. */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
 }
 
 export class HttpRequests {
-  /** Of the database, or of the server, with a slash at the end, without credentials. */
+  /** URL of the database or server, with a trailing slash and without credentials. */
   readonly url: string;
-  /** For people. */
+  /** For display. */
   readonly shownUrl: string;
-  /** Of a database: its server. */
-  /** What the server says, for people. */
+  /** Root of a database's server. */
+  /** Converts the server's words for display. */
   readonly words: ServerWords;
   readonly #root: string;
   readonly #parts: HttpRequestsParts;
@@ -199,7 +202,7 @@ export class HttpRequests {
       ...(parts.generation === undefined ? {} : { generation: parts.generation }),
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };
-    // What a user gave as a header may be a secret, whatever its name.
+    // A header given by a user may be a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
@@ -213,7 +216,7 @@ export class HttpRequests {
       this.#isFeed(url) ? feedConnection : this.#connection,
     );
     const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
-      // A feed may be silent for long, and go on for ever.
+      // A feed may be silent for long and never end.
       this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
     );
     const grant = this.#sharedGrant(address);
@@ -231,8 +234,8 @@ export class HttpRequests {
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
-  /** What the server called itself in its last answer (`Server`); undefined: nothing, or there was none. */
-  /** Whether an answer had the form of a CouchDB's. */
+  /** The `Server` header of the last response, if any. */
+  /** Whether a response had CouchDB's form. */
   get isRecognized(): boolean {
     return this.#isRecognized;
   }
@@ -241,12 +244,12 @@ export class HttpRequests {
     return this.#serverName;
   }
 
-  /** The least time in which an answer began lately; undefined: there was none. */
+  /** Shortest recent time until a response began, if there was one. */
   get roundTripMs(): number | undefined {
     return this.#roundTrip.leastMs;
   }
 
-  /** The error of a request: a server may repeat a secret in the place to which it redirects. */
+  /** The error of a request, cleaned: a server may repeat a secret in a redirect URL. */
   #withoutSecrets(error: unknown): unknown {
     if (!(error instanceof RequestFailedError)) return error;
     const { url } = error.details;
@@ -269,7 +272,7 @@ export class HttpRequests {
     return FEEDS.some((feed) => url.startsWith(this.url + feed));
   }
 
-  /** What our credentials are exchanged for, shared with all jobs that have the same. */
+  /** The grant for our credentials, shared with all jobs that have the same ones. */
   #sharedGrant(address: HttpAddress): SharedGrant | undefined {
     const { basic, iam } = address;
     const { runtime, grants, secrets, userAgent, client } = this.#parts;
@@ -290,7 +293,10 @@ export class HttpRequests {
     return grants.of(key, () => new SharedGrant(runtime, login, client));
   }
 
-  /** A whole answer within its budget. One that breaks off is requested again, like one that does not come. */
+  /**
+   * A complete response within its budget. One that breaks off is requested again, like one that is
+   * missing.
+   */
   ask(
     method: Method,
     path: string,
@@ -304,7 +310,7 @@ export class HttpRequests {
       const response = await this.#once(request);
       const isRefusal = response.status >= 300;
       const { bytesMax } = parts.budget;
-      // A refusal is shown to people, however long it is.
+      // A refusal is shown to users, however long it is.
       body = isRefusal
         ? await readBeginning(response, bytesMax)
         : await this.readWhole(response, path, bytesMax);
@@ -331,7 +337,10 @@ export class HttpRequests {
     };
   }
 
-  /** The JSON of a body, scanned before it is parsed. Undefined if it is not JSON, or if a refusal is beyond its budget. */
+  /**
+   * The JSON of a body, scanned before it is parsed. Returns `undefined` for invalid JSON, or for a
+   * refusal beyond its budget.
+   */
   async #jsonOf(
     body: Uint8Array,
     path: string,
@@ -352,8 +361,9 @@ export class HttpRequests {
   }
 
   /**
-   * What `begin` makes of an answer, of which it has to read something. When that breaks, the answer is asked for again, like one that
-   * does not come. `begin` sees answers with status 200; all others come back to be read.
+   * What `begin` makes of an answer, of which it has to read something. When that breaks, the
+   * answer is asked for again, like one that does not come. `begin` sees answers with status 200;
+   * all others come back to be read.
    */
   async begin<T>(
     method: Method,
@@ -377,25 +387,30 @@ export class HttpRequests {
     return { kind: "refused", status: response.status, text: await readText(response) };
   }
 
-  /** The whole body of an answer to this path. Throws an EndpointError `answer_too_long`. */
+  /** The whole body of a response to this path. Throws an EndpointError `answer_too_long`. */
   async readWhole(response: FetchResponse, path: string, bytesMax: number): Promise<Uint8Array> {
     const body = await readBytes(response, bytesMax);
     if (body !== undefined) return body;
     throw this.tooLong(path, `more than ${bytesMax} bytes`);
   }
 
-  /** An answer to this path beyond its budget. */
+  /** The error for a response to this path beyond its budget. */
   tooLong(path: string, limit: string): EndpointError {
     const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
   }
 
-  /** Scans an answer to this path, or a part of it, in steps that yield. Throws as `outlineJson` does. */
+  /**
+   * Scans a response to this path, or a part of it, yielding in between. Throws like `outlineJson`.
+   */
   outline(bytes: Uint8Array, path: string, limits: Partial<ScanOptions>): Promise<JsonValue> {
     return this.#process(bytes, path, () => outlineJsonInTurns(bytes, limits, this.#turns()));
   }
 
-  /** Does work on an answer to this path. If a node dies over a long one, the next run of the job knows. */
+  /**
+   * Performs work on a response to this path. If a node dies during work on a long one, the next
+   * run of the job knows.
+   */
   #process<T>({ length }: Uint8Array, path: string, perform: () => Promise<T>): Promise<T> {
     const { during } = this.#parts;
     if (during === undefined || length < HAZARD_BYTES_MIN) return perform();
@@ -406,25 +421,25 @@ export class HttpRequests {
     return new Turns(this.#parts.runtime.clock);
   }
 
-  /** Lets a moment pass before an answer that broke off is asked for again. */
+  /** Pauses before a response that broke off is requested again. */
   pause(signal: AbortSignal): Promise<void> {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }
 
-  /** An answer to this path that is no JSON to its end. */
+  /** The error for a response to this path with incomplete JSON. */
   brokenOff(method: Method, path: string): RequestFailedError {
     const url = this.shownUrl + shownPath(path);
     return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
   }
 
-  /** An answer whose body is still to be read. */
+  /** A response whose body has not been read. */
   async send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     const response = await this.#patiently(this.#request(method, path, parts));
     this.#checkRate(response.status);
     return response;
   }
 
-  /** The same, asked once: for a body that cannot be sent again. */
+  /** Like `send`, without retries: for a body that cannot be sent again. */
   sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     return this.#once(this.#request(method, path, parts));
   }
@@ -442,7 +457,7 @@ export class HttpRequests {
     };
   }
 
-  /** A server that goes on answering 429 is one for later (`max_backoff`). */
+  /** A server that keeps responding with 429 is tried again later (`max_backoff`). */
   #checkRate(status: number): void {
     if (status !== 429) return;
     throw new EndpointError("max_backoff", `429 from ${this.shownUrl} again and again`);
@@ -455,7 +470,10 @@ export class HttpRequests {
     );
   }
 
-  /** An answer with a status of success that does not say what it must: a login page, or the answer to another path. */
+  /**
+   * A response with a success status but the wrong content: a login page, or the response for a
+   * different path.
+   */
   misread(
     error: string,
     path: string,
@@ -483,7 +501,7 @@ export class HttpRequests {
   }
 }
 
-/** The information about a database, or an error. */
+/** Information about a database, or an error. */
 function hasCouchdbForm(json: unknown): boolean {
   const { update_seq, error, reason } = asObject(json) ?? {};
   return update_seq !== undefined || (typeof error === "string" && typeof reason === "string");

@@ -1,13 +1,16 @@
-/** The answer to `_revs_diff`, of servers that may answer anything. */
+/** The response to `_revs_diff`, from untrusted servers. */
 import { isRevision, type MissingRevisions } from "../../../databases/index.ts";
 import { asObject } from "./json-answer.ts";
 
-/** Ancestors spare attachments: a few are enough, and each of them goes into a question. */
+/**
+ * Maximum ancestors sent as `atts_since`. A few are enough to avoid refetching attachments, and
+ * each lengthens the request.
+ */
 const ANCESTORS_MAX = 1_000;
 
 /**
- * What is missing of the revisions that were asked for. Undefined when the answer speaks of others, or its rows are none: then it cannot be
- * told what else is missing.
+ * The missing ones among the requested revisions. Undefined if the response names others or is
+ * malformed, since it is then unknown what else is missing.
  */
 export function missingOf(
   answer: Readonly<Record<string, unknown>>,
@@ -25,8 +28,8 @@ export function missingOf(
 }
 
 /**
- * The revisions of one document that are named, as they were asked for; undefined when others are, too. A server may write a hash in
- * its own way. Revisions that are no hashes may differ in nothing but that: then each of them may be meant.
+ * The named revisions of one document, spelled as requested; undefined if others are named too. A
+ * server may spell a hash differently. Revisions without a hash may differ in case.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;

@@ -1,10 +1,14 @@
 /**
- * How far away a server is: the least time in which it began to answer. A least time tells of the way alone, as nothing was in it that
- * waited for others; it is forgotten after some minutes, because ways become longer.
+ * Distance of a server: the shortest time in which it began to respond. The shortest time measures
+ * the distance alone, without waiting; it is dropped after some minutes, because distances may
+ * grow.
  */
 import type { Clock } from "../../../base/index.ts";
 
-/** After so long, what was measured begins to be forgotten. Shorter, and a server that is busy for long would pass for one far away. */
+/**
+ * Period after which measurements begin to be dropped. With a shorter one, a server that is busy
+ * for long would be mistaken for a distant one.
+ */
 const PERIOD_MS = 300_000;
 
 export class RoundTrip {
@@ -18,7 +22,7 @@ export class RoundTrip {
     this.#beganMs = clock.monotonicMs();
   }
 
-  /** An answer began after so long. */
+  /** Records the time until a response began. */
   add(durationMs: number): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#beganMs >= PERIOD_MS) {
@@ -29,7 +33,7 @@ export class RoundTrip {
     this.#currentMs = least(this.#currentMs, durationMs);
   }
 
-  /** Of the last period or two in which there were answers; undefined: there has been none. */
+  /** Shortest time of the last one or two periods with responses, if any. */
   get leastMs(): number | undefined {
     return this.#formerMs === undefined ? this.#currentMs : least(this.#currentMs, this.#formerMs);
   }

@@ -1,4 +1,7 @@
-/** Text of a server for people: free of credentials, and no longer than a few sentences. No other text of a peer is stored or shown. */
+/**
+ * Text of a server for display: free of credentials, and limited to a few sentences. No other text
+ * of a peer is stored or shown.
+ */
 import type { SecretsInUse } from "../../../http-client/index.ts";
 import { repeatsCredential, type ServerAnswer } from "../endpoint.ts";
 import { parseObject } from "./json-answer.ts";
@@ -12,18 +15,18 @@ export class ServerWords {
     this.#secrets = secrets;
   }
 
-  /** A value of an answer: a string as it is, anything else as JSON. */
+  /** A value in a response: a string unchanged, anything else as JSON. */
   shown(value: unknown): string {
     const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
     return this.#secrets.redact(text, LENGTH_MAX);
   }
 
-  /** Throws an EndpointError for a value that is stored as it is and repeats a credential. */
+  /** Throws an EndpointError for a value that is stored unchanged but repeats a credential. */
   refuseRepeated(value: unknown, what: string): void {
     if (this.#secrets.isRepeatedIn(value)) throw repeatsCredential(what);
   }
 
-  /** The error that an answer names, or its status. */
+  /** The error in a response, or its status. */
   answer(status: number, text: string): ServerAnswer {
     const { error, reason } = parseObject(text) ?? {};
     return {

@@ -1,4 +1,4 @@
-/** Access of a replication to a database of our own: as a user, with the rights that the user has at the moment. */
+/** Access of a replication to a local database: as a user, with that user's current rights. */
 
 import { errorCode, type Runtime } from "../../../base/index.ts";
 import {
@@ -17,7 +17,10 @@ import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import { EndpointError } from "../endpoint.ts";
 
-/** Their documents hold secrets and name rights of other users. A user who may read some of them may not read all. */
+/**
+ * Their documents contain secrets and name rights of other users. A user who may read some of them
+ * may not read all.
+ */
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 const COPIED =
@@ -28,24 +31,24 @@ export interface LocalEndpointParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
-  /** Filters of design documents. */
+  /** Filters in design documents. */
   readonly functions: DesignFunctions;
   /**
-   * What a user of our own directory may do now, by name; undefined for a name that nobody has. Null is who reaches a server without
-   * administrators.
+   * Current rights of a directory user by name; undefined for an unknown one. Null is any client of
+   * a server without administrators.
    */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject | undefined>;
-  /** Read at each use. */
+  /** Read on each use. */
   readonly documentLimits: {
     /** `max_document_size` */
     readonly documentBytesMax: number;
   };
-  /** The address of our databases for others, with a slash at the end. */
+  /** The external URL of local databases, with a trailing slash. */
   readonly serverUrl: string;
 }
 
 export class LocalAccess {
-  /** For people. */
+  /** For display. */
   readonly shownUrl: string;
   readonly name: string;
   readonly parts: LocalEndpointParts;
@@ -58,7 +61,7 @@ export class LocalAccess {
     this.#owner = owner;
   }
 
-  /** The owner with the rights that count now. Throws when there is no such user any more. */
+  /** The owner with current rights. Throws if the user no longer exists. */
   async user(): Promise<SecuritySubject> {
     const { userName, vouched } = this.#owner;
     if (vouched !== undefined) return vouchedSubject(userName, vouched);
@@ -76,7 +79,7 @@ export class LocalAccess {
     }
   }
 
-  /** Throws when the user may not come in. */
+  /** Throws if the user has no access. */
   async open(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
     const database = await this.parts.databases.open(tx, this.name);
     if (!user.isAdmin && SYSTEM_DATABASE.test(this.name)) {
@@ -87,13 +90,13 @@ export class LocalAccess {
     throw new EndpointError("forbidden", "You are not allowed to access this db.");
   }
 
-  /** Throws if a replication brought the job's document, and the database is one of the system. */
+  /** Throws if a replication brought the job's document and the database is a system database. */
   refuseSystemName(): void {
     if (this.#owner.isCopy !== true || !isSystemName(this.name)) return;
     throw new EndpointError("forbidden", COPIED);
   }
 
-  /** What a job shows of a failure of the store. */
+  /** The form in which a job shows a failure of the store. */
   shown(error: unknown): unknown {
     if (error instanceof SandboxError) {
       return new EndpointError(error.error, error.reason, { cause: error });

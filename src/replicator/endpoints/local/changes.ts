@@ -1,4 +1,4 @@
-/** The changes of a database of our own, read in pages. A watch waits for new ones. */
+/** The changes of a local database, read in pages. A watch waits for new ones. */
 import {
   type Change,
   type ChangesOfDocuments,
@@ -17,7 +17,7 @@ import {
 import type { LocalAccess } from "./access.ts";
 import { type LocalSelection, openLocalSelection } from "./selection.ts";
 
-/** Rows of one read of the changes. */
+/** Rows per read of the changes. */
 const CHANGES_ROWS_MAX = 1000;
 
 export async function* readLocalChanges(
@@ -28,11 +28,11 @@ export async function* readLocalChanges(
   let since = startOf(request.since);
   let changed = request.showsEnd === true;
   const select = await openSelection(access, request, signal);
-  // A one-shot job copies what is there when it begins.
+  // A one-shot job copies what exists when it begins.
   const until = request.continuous
     ? {}
     : { until: await access.read((tx, database) => database.updateSequence(tx)) };
-  // What there is at first, of few documents, is looked up; what comes later is less.
+  // Existing changes of a few documents are looked up; later ones are fewer.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
@@ -49,7 +49,7 @@ export async function* readLocalChanges(
     changed ||= items.length > 0;
     if (page.lastSequence !== undefined) {
       since = page.lastSequence;
-      // What the selection passed over need not be looked at again.
+      // Changes skipped by the selection need not be read again.
       const lastItem = items.at(-1);
       const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
       if (passed && (changed || request.continuous)) {
@@ -63,7 +63,7 @@ export async function* readLocalChanges(
   }
 }
 
-/** The ids that are selected, if they are few. */
+/** The selected ids, if they are few. */
 function fewIds({ selection }: ChangesRequest): readonly string[] | undefined {
   if (selection.kind !== "doc-ids") return undefined;
   const ids = [...new Set(selection.ids)];
@@ -81,7 +81,10 @@ async function readPage(
   return { ...page, lastSequence: page.entries.at(-1)?.sequence };
 }
 
-/** Our sequences are texts; 0, where a replication without a checkpoint begins, is before all of them. */
+/**
+ * Our sequences are strings; 0, where a replication without a checkpoint begins, precedes all of
+ * them.
+ */
 export function startOf(sequence: SourceSequence): string {
   return typeof sequence === "string" ? sequence : String(sequence);
 }

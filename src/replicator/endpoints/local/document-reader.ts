@@ -1,6 +1,6 @@
 /**
- * Reads documents of a database of our own, as the text that a server would send. Attachments are read while they are
- * sent.
+ * Reads documents of a local database, in the form that a server would send. Attachments are read
+ * while they are sent.
  */
 import type { JsonText, Utf8Writer } from "../../../base/index.ts";
 import type { Attachment, Database, Document } from "../../../databases/index.ts";
@@ -22,7 +22,7 @@ import type {
 } from "../endpoint.ts";
 import type { LocalAccess } from "./access.ts";
 
-/** Documents read in one transaction: few enough to be far from its limit in time. */
+/** Documents per transaction: few enough to stay far below its time limit. */
 const DOCUMENTS_MAX = 100;
 
 export class LocalDocumentReader {
@@ -53,7 +53,7 @@ export class LocalDocumentReader {
     return results;
   }
 
-  /** Nothing of a document with a compressed attachment. */
+  /** Excludes documents with a compressed attachment. */
   async #inlineData(
     database: Database,
     documents: readonly Document[],
@@ -136,8 +136,9 @@ export class LocalDocumentReader {
 }
 
 /**
- * The attachments whose bytes go along to a peer that has `ancestors`: those that it lacks, and those of which nobody knows since when they
- * are there. CouchDB gives position 0 to what came without one.
+ * The attachments whose bytes go along to a peer that has `ancestors`: those that it lacks, and
+ * those of which nobody knows since when they are there. CouchDB gives position 0 to what came
+ * without one.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);
@@ -158,7 +159,10 @@ function bulkReadResult(documents: readonly Document[], data: InlineData): BulkR
   return isWhole ? { kind: "documents", documents: read } : { kind: "separately", outlines: read };
 }
 
-/** It stays as it is stored: a target of our own takes what it says, and another its bytes. Attachments without data are stubs. */
+/**
+ * Keeps the stored form: a local target takes the parsed document, any other the bytes. Attachments
+ * without data are stubs.
+ */
 class StoredPlainDocument implements PlainDocument {
   readonly #document: Document;
   readonly #data: InlineData;
@@ -216,7 +220,7 @@ class StoredPlainDocument implements PlainDocument {
   }
 }
 
-/** Of a hash in a list. */
+/** Length of a hash in a list. */
 const REVISION_CHARACTERS = 35;
-/** Of what is said of an attachment. */
+/** Length of an attachment's description. */
 const ATTACHMENT_CHARACTERS = 128;

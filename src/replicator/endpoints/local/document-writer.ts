@@ -1,6 +1,6 @@
 /**
- * Writes documents into a database of our own: many in one transaction, or one with its attachments; and reports those
- * that the store refuses.
+ * Writes documents to a local database: many in one transaction, or one with its attachments; and
+ * reports those that the store refuses.
  */
 import { errorCode, OperationalError } from "../../../base/index.ts";
 import type {
@@ -83,7 +83,10 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** What can be written: a document by the protocol, and not too large. The edit keeps all attachments as they are stored. */
+  /**
+   * Parses a document that can be written: valid and not too large. The edit keeps all attachments
+   * as stored.
+   */
   #parse(
     document: PlainDocument | StreamedDocument,
   ): ParsedDocument | { readonly kind: "refused"; readonly failure: WriteFailure } {
@@ -131,7 +134,10 @@ export class LocalDocumentWriter {
     return [...edits.values()];
   }
 
-  /** Of what can be written, with the bytes that came in the texts stored. The others are added to `failures`. */
+  /**
+   * Edits for the documents that can be written, with inline attachments stored. The others are
+   * added to `failures`.
+   */
   async #edits(
     documents: readonly PlainDocument[],
     failures: WriteFailure[],
@@ -164,7 +170,7 @@ export class LocalDocumentWriter {
     } catch (error) {
       if (errorCode(error) !== "STORE_ATTACHMENT_DIGEST_MISMATCH") throw error;
     }
-    // The documents with a wrong digest are listed, and the others staged without them.
+    // Documents with a wrong digest are listed, and the others staged without them.
     const sound = documents.filter((document) => {
       const parsed = this.#parse(document);
       const failure = parsed.kind === "document" && this.#digestFailure(parsed);
@@ -198,12 +204,12 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** An outcome for each edit. */
+  /** An outcome per edit. */
   async #transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
     try {
-      // A revision that was made elsewhere can be written twice.
+      // A revision from elsewhere can be written twice.
       const again = { whenUnknown: "retry" } as const;
       return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
@@ -225,13 +231,13 @@ interface ParsedDocument {
   readonly edit: DocumentEdit;
 }
 
-/** Of the edit at this place in a list. */
+/** Inline attachments of the edit at index `at`. */
 interface InlineAttachments {
   readonly at: number;
   readonly whole: readonly WholeAttachment[];
 }
 
-/** Those whose bytes are in the text; undefined when some of it is not base64. */
+/** Attachments with inline bytes; undefined if some are invalid base64. */
 function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachment[] | undefined {
   const whole: WholeAttachment[] = [];
   for (const { name, content, contentType, revisionPosition, digest } of attachments) {
@@ -243,7 +249,7 @@ function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachme
   return whole;
 }
 
-/** The store's own refusals of one document; anything else concerns the store. */
+/** The store's refusals of single documents; any other error concerns the store. */
 function isDocumentRefusal(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
@@ -270,7 +276,7 @@ function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFail
   return { id: edit.id, revision, status: refusalStatus(error), error, reason };
 }
 
-/** As `_bulk_docs` tells it. */
+/** In the form of `_bulk_docs`. */
 function tooLarge(edit: DocumentEdit): WriteFailure {
   return failureOf(edit, "document_too_large", edit.id);
 }

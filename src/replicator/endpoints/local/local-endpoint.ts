@@ -1,6 +1,6 @@
 /**
- * A database in our own store, without a socket. It reads and writes the text that would be sent over HTTP. So the two
- * kinds of endpoints can be mixed, and the bytes of a body do not change.
+ * A local database, accessed without a socket. It reads and writes the text that would be sent over
+ * HTTP, so that both kinds of endpoints can be combined, and the bytes of a body do not change.
  */
 import { errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
 import {
@@ -35,16 +35,16 @@ import { LocalDocumentWriter } from "./document-writer.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
-  /** To commit here is no request, and tells whether the database is the one that it was. */
+  /** A commit here is not a request, and reveals whether the database was re-created. */
   readonly writesDurably = false;
-  /** To read what is stored takes no request. */
+  /** Reading the stored log takes no request. */
   readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
   readonly #reader: LocalDocumentReader;
   readonly #writer: LocalDocumentWriter;
 
-  /** Reads and writes as that user, with the rights that they have at the moment, or that somebody vouched for. */
+  /** Reads and writes as this user, with the current or vouched rights. */
   constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
     this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
@@ -178,7 +178,7 @@ export class LocalEndpoint implements Endpoint {
     const user = await this.#access.user();
     const write = async (tx: Transaction): Promise<WriteOutcome> => {
       const database = await this.#access.open(tx, user);
-      // The checkpoint of a database that was deleted meanwhile says nothing of the one in its place.
+      // The checkpoint of a deleted database says nothing about its replacement.
       const isMeant =
         (instanceStartTime ?? database.instanceStartTime) === database.instanceStartTime;
       if (!isMeant) {
@@ -195,7 +195,7 @@ export class LocalEndpoint implements Endpoint {
   }
 
   commit(): Promise<string> {
-    // What a transaction acknowledged is durable.
+    // Acknowledged transactions are durable.
     return this.#access.read(async (_tx, { instanceStartTime }) => instanceStartTime);
   }
 }

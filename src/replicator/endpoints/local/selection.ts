@@ -1,4 +1,4 @@
-/** The revisions of our own changes that a replication selects. */
+/** The revisions that a replication selects from local changes. */
 
 import { parseJson, type Runtime } from "../../../base/index.ts";
 import {
@@ -21,10 +21,10 @@ import type { Selector } from "../../../protocol/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import { filterParameters, type Selection } from "../../request/replication.ts";
 
-/** Changes whose documents are read at once. */
+/** Changes whose documents are read together. */
 const READ_COUNT_MAX = 100;
 
-/** For each change the revisions that are taken; none when it is passed over. */
+/** Returns the selected revisions of each change; none to skip it. */
 export type LocalSelection = (changes: readonly Change[]) => Promise<(readonly string[])[]>;
 
 export interface LocalSelectionParts {
@@ -38,7 +38,7 @@ export interface LocalSelectionParts {
   readonly signal: AbortSignal;
 }
 
-/** Throws CouchDB's 404 for a filter function that is not there. */
+/** Throws CouchDB's 404 for a missing filter function. */
 export async function openLocalSelection(
   parts: LocalSelectionParts,
   selection: Selection,
