@@ -16,7 +16,10 @@ export interface IneffectiveSettings {
 
 const NO_SHARDS = "databases have no shards";
 
-/** By reason: sections, with the keys after a colon, or all of them without one. `*` at the end: all sections that begin so. */
+/**
+ * By reason: sections, with the keys after a colon, or all of them without one. `*` at the end: all
+ * sections that begin so.
+ */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   [
     "`[tandem] trusted_proxies` names the proxies whose `X-Forwarded-For` counts",
