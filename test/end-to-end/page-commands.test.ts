@@ -190,7 +190,10 @@ if (clusterFile === undefined) {
     async (page) => {
       const [, words = ""] =
         take(page, "--store foundationdb").match(/^npx tandem serve (.*)$/m) ?? [];
-      const flags = words.replace("/etc/foundationdb/fdb.cluster", clusterFile).split(" ");
+      const flags = words
+        .replace("/etc/foundationdb/fdb.cluster", clusterFile)
+        .replace("0.0.0.0", "127.0.0.1")
+        .split(" ");
       const opened = await processes.open({ ...openFoundationDbStore(processes), flags });
       expect((await opened.call("GET", "/_up")).status).toBe(200);
     },
