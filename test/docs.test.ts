@@ -67,7 +67,8 @@ test("every page and example names versions of FoundationDB that clusters.md say
   const [install, ...others] = new Set(clusters.match(INSTALLATION));
   expect([install, others]).toEqual([expect.stringContaining("--omit=dev"), []]);
   const examples = readdirSync(join(ROOT, "examples")).map((name) => join(ROOT, "examples", name));
-  const named = [...pages.filter((page) => !page.startsWith(DECISIONS)), ...examples];
+  const message = join(ROOT, "src/host/foundationdb/package.ts");
+  const named = [...pages.filter((page) => !page.startsWith(DECISIONS)), ...examples, message];
   for (const page of named) {
     const text = readFileSync(page, "utf8");
     expect(

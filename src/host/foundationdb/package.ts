@@ -90,7 +90,7 @@ function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   // The second is what a bundler makes of the first.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
-    return "the store on FoundationDB needs the npm package foundationdb: npm install --no-save --save-optional foundationdb@2.0.1";
+    return "the store on FoundationDB needs FoundationDB's client library, and then the npm package foundationdb, which npm skips without the library: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
   }
   if (message.includes("No native build was found")) {
     return `the npm package foundationdb has no binary for ${process.platform} ${process.arch}: it compiles one when it is installed where FoundationDB's client library, its headers and a C++ compiler are`;
