@@ -9,7 +9,8 @@
  *   users     users, passwords, sessions and tokens
  *   metrics   counters and gauges
  *
- * `open-server.ts` opens a node from `open-store.ts`, `node-parts.ts` and `routes.ts`.
+ * `open-server.ts` opens a node: `assemble-node.ts` joins its parts (`open-store.ts`,
+ * `node-parts.ts`), `node-services.ts` lists its services, `serve-api.ts` serves its `routes.ts`.
  * `supervise.ts` runs its services and restarts those that fail. `replication-process.ts` is the
  * service of a replication process. Reading order: settings/config.ts, open-server.ts,
  * node-parts.ts, routes.ts.

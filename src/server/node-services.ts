@@ -1,0 +1,121 @@
+/** Services of a node, by what the node is for. */
+import { assert } from "../base/index.ts";
+import { processMeter } from "../host/index.ts";
+import type { Fetch } from "../http-client/index.ts";
+import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
+import { AlertWatch } from "../replicator/index.ts";
+import { AlertSender } from "./alerts/alert-sender.ts";
+import type { AssembledNode } from "./assemble-node.ts";
+import { SUBSPACES, USER_DATABASES_KEY } from "./layout.ts";
+import { CountReporter } from "./metrics/count-reporter.ts";
+import type { CountReport } from "./metrics/metrics.ts";
+import { ALL_JOB_TYPES, joinReplication } from "./node-parts.ts";
+import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
+import { KeyFollower } from "./secrets/key-follower.ts";
+import { reachOf } from "./serve-api.ts";
+import { alertSettings } from "./settings/alert-settings.ts";
+import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
+import { QueueSettings } from "./settings/queue-settings.ts";
+import { REPLICATOR_SECTION } from "./settings/replicator-settings.ts";
+import { userDatabaseSettings } from "./settings/user-database-settings.ts";
+import type { Service } from "./supervise.ts";
+import { UserDatabases } from "./users/user-databases.ts";
+import { VERSION } from "./version.ts";
+
+/** Parent and child processes of this one. */
+export interface ProcessFamily {
+  /**
+   * Starts the program again as a replication node; required only if the configuration asks for
+   * one.
+   */
+  readonly startProcess?: StartProcess;
+  /** Set in a child process: sends its counts to the parent. */
+  readonly tellParent?: ((report: CountReport) => void) | undefined;
+}
+
+/** Services of every node, whether it serves requests, runs jobs, or both. */
+export function commonServices({
+  runtime,
+  kv,
+  config,
+  parts,
+  rotation,
+  reclaimer,
+}: AssembledNode): Service[] {
+  const { jobs, databases, replicator, budgets } = parts;
+  return [
+    ...ALL_JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type)),
+    reclaimer,
+    budgets,
+    parts.removedDatabases,
+    parts.remover,
+    parts.cleanUp,
+    parts.indexFolder,
+    new ConfigurationRefresher(runtime, config.configuration),
+    new QueueSettings(config.configuration, replicator),
+    new KeyFollower(runtime, kv, config.secrets.ring, () => config.configuration.renewSecrets()),
+    rotation,
+    new UserDatabases({
+      runtime,
+      kv,
+      databases,
+      configuration: config.configuration,
+      settings: userDatabaseSettings(config.configuration),
+      progressKey: USER_DATABASES_KEY,
+    }),
+  ];
+}
+
+/** Child processes, and reports to the parent. */
+export function familyServices(
+  { runtime, config, counts, shown }: AssembledNode,
+  { startProcess, tellParent }: ProcessFamily,
+): Service[] {
+  const services: Service[] = [];
+  if (config.replicationProcesses > 0) {
+    assert(startProcess !== undefined, "Who wants further processes says how one is started");
+    for (let number = 1; number <= config.replicationProcesses; number++) {
+      const onCounted = (told: unknown): void => {
+        const report = told as CountReport;
+        counts.absorb(report);
+        runtime.trace.event("counts.told", { rowCount: report.length });
+      };
+      services.push(new ReplicationProcess(number, () => startProcess(shown.url, onCounted)));
+    }
+  }
+  if (tellParent !== undefined) services.push(new CountReporter(runtime.clock, counts, tellParent));
+  return services;
+}
+
+/**
+ * On a replication node, the services that run jobs; on any other, the one that detects that no
+ * node runs them any more.
+ */
+export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
+  const { config, counts, parts } = node;
+  if (!config.nodeTypes.has("replication")) {
+    return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
+  }
+  const { configuration, nodeName } = config;
+  const { outages, clockSteps, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
+    reach: reachOf(node, fetch),
+    renewer,
+    nodeName,
+    processId: String(process.pid),
+    version: VERSION,
+    measureProcess: processMeter(),
+    measureRuns: () => counts.runs.totals,
+  });
+  configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
+  return [outages, clockSteps, scheduler, backlogWatch, nodeReporter, alertSender(node, fetch)];
+}
+
+/** On each replication node with a receiver; they take turns. */
+function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
+  const settings = alertSettings(config.configuration);
+  const { events, index, databases, replicator } = parts;
+  const subspace = SUBSPACES.replicator;
+  const watch = new AlertWatch({ runtime, kv, subspace, events, index, settings });
+  const jobs = { kv, databases, replicator, shownUrl: () => shown.url };
+  return new AlertSender({ runtime, watch, settings, jobs, fetch, userAgent: `Tandem/${VERSION}` });
+}

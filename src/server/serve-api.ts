@@ -1,0 +1,131 @@
+/** Serves the API of a node. */
+import { fileURLToPath } from "node:url";
+import { createApi, pausingOf, UuidSource } from "../api/index.ts";
+import { parseMultipart, StaticFolder } from "../host/index.ts";
+import type { Fetch } from "../http-client/index.ts";
+import { AskedQuestions, Endpoints, ReplicationChecks, RulePlans } from "../replicator/index.ts";
+import type { AssembledNode } from "./assemble-node.ts";
+import { type Listening, listen } from "./listen.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import { routes } from "./routes.ts";
+import { apiSettings } from "./settings/authentication-settings.ts";
+import { corsSettings } from "./settings/cors-settings.ts";
+import { MaskedConfiguration } from "./settings/node-configuration.ts";
+import { hashPasswords } from "./users/user-passwords.ts";
+import { VERSION } from "./version.ts";
+
+/**
+ * The built dashboard, two folders up from `src/server` and one from `dist/server` and
+ * `dist/program`.
+ */
+const DASHBOARD_DIRECTORY = fileURLToPath(
+  new URL(
+    import.meta.url.endsWith(".ts") ? "../../dist/dashboard" : "../dashboard",
+    import.meta.url,
+  ),
+);
+
+/** CouchDB version reported to clients. */
+const COUCHDB_VERSION = "3.5.0";
+
+/** Starts listening. */
+export function serveApi(
+  node: AssembledNode,
+  asking: ReturnType<typeof askingParts>,
+): Promise<Listening> {
+  const { runtime, kv, config, parts, functions, accounts, reclaimer } = node;
+  const { configuration, utilitiesDirectory: utilities } = config;
+  const settings = apiSettings(configuration);
+  const api = createApi({
+    runtime,
+    kv,
+    databases: parts.databases,
+    attachments: parts.attachments,
+    indexes: parts.indexes,
+    indexBuilds: parts.indexBuilds,
+    parseMultipart,
+    functions,
+    authenticate: (request) => accounts.authentication.authenticate(request),
+    server: {
+      version: COUCHDB_VERSION,
+      vendor: { name: "Tandem", version: VERSION },
+      uuid: parts.ids.serverUuid,
+      nodeName: config.nodeName,
+    },
+    isUp: () => kv.isAvailable(),
+    isFull: () => kv.isFull(),
+    settings,
+    uuids: new UuidSource(runtime, settings),
+    cors: corsSettings(configuration),
+    haltedRuns: parts.halted,
+    utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
+    dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
+    pausingOf,
+    compaction: reclaimer,
+    hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
+    routes: ownRoutes(node, asking),
+  });
+  return listen(runtime, config, api);
+}
+
+/** Routes other than those of databases and documents. */
+function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) {
+  const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
+  const { configuration, nodeName } = config;
+  const { jobs, databases, indexBuilds, replicator, budgets } = parts;
+  return routes({
+    indexBuilds,
+    runtime,
+    kv,
+    jobs,
+    databases,
+    replicator,
+    budgets,
+    ...asking,
+    authentication: accounts.authentication,
+    cookies: accounts.cookies,
+    configuration: new MaskedConfiguration(configuration, accounts.passwords),
+    metrics: new Metrics({ clock: runtime.clock, kv, jobs, replicator, counts }),
+    nodeName,
+    secrets: rotation,
+    shownUrl: () => shown.url,
+  });
+}
+
+/**
+ * Checks endpoints when replications and rules are created. A node that runs no jobs delegates this
+ * to another.
+ */
+export function askingParts(node: AssembledNode, fetch: Fetch) {
+  const { parts, shown } = node;
+  const { rules } = parts.replicator;
+  const endpoints = new Endpoints({
+    ...parts,
+    ...reachOf(node, fetch),
+    // Final once the node listens.
+    get serverUrl() {
+      return shown.url;
+    },
+    spendingFor: (address) => parts.budgets.spendingFor(address),
+  });
+  const rulePlans = new RulePlans({ ...parts, rules, endpoints });
+  if (!node.config.nodeTypes.has("replication")) {
+    const asked = new AskedQuestions({ ...parts, rules, plans: rulePlans });
+    return { checks: asked, rulePlans: asked };
+  }
+  return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
+}
+
+/** Access of the node to databases, local and remote. */
+export function reachOf({ config, functions, accounts, shown }: AssembledNode, fetch: Fetch) {
+  return {
+    functions,
+    resolveUser: (userName: string | null) => accounts.users.resolve(userName),
+    documentLimits: apiSettings(config.configuration),
+    serverUrl: shown.url,
+    fetch,
+    parseMultipart,
+    userAgent: `Tandem/${VERSION}`,
+    lookUpSecret: config.secrets.lookUp,
+  };
+}
