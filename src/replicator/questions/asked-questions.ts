@@ -1,8 +1,8 @@
 /** Has a replication node answer what a node that only serves is asked: with the same results, errors and limits. */
-import { type Runtime, randomHex } from "../../base/index.ts";
+import { abortWith, type Runtime, randomHex } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type JobData, JobSubscriptions, type Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore } from "../../kv/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { ChecksBusyError } from "../checks-busy.ts";
 import type { InteractiveEdit } from "../documents/replication-hook.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
@@ -79,26 +79,58 @@ export class AskedQuestions {
     const { runtime, kv, jobs } = this.#parts;
     const name = { type: QUESTION_TYPE, id: randomHex(runtime.random) };
     await kv.transact(async (tx) => {
-      const workers = await jobs.workers.members(tx.snapshot);
-      if (!workers.some(({ types }) => types.includes(QUESTION_TYPE))) {
-        throw new NoReplicationNodeError(NO_NODE);
-      }
+      if (!(await this.#isAnswered(tx))) throw new NoReplicationNodeError(NO_NODE);
       await jobs.add(tx, name, { askedMs: runtime.clock.nowMs() }, { request: { kind, question } });
     });
+    const over = new AbortController();
+    const unfollow = abortWith(signal, over);
+    const lost = this.#untilUnanswered(over.signal).then(
+      () => over.abort(new NoReplicationNodeError(NO_NODE)),
+      (error: unknown) => over.abort(error),
+    );
     try {
       const subscription = await this.#subscriptions.subscribe(name);
       const timeoutMs = limitMs + QUEUE_MS_MAX;
-      const waiting = { state: "finished", timeoutMs, signal } as const;
+      const waiting = { state: "finished", timeoutMs, signal: over.signal } as const;
       const event = subscription && (await this.#subscriptions.wait([subscription], waiting));
       const job = event?.kind === "changed" ? event.job : subscription?.job;
       if (job?.state === "finished") return answered(job.data as unknown as QuestionAnswer);
     } finally {
+      unfollow();
+      over.abort(OVER);
+      await lost;
       await kv.transact((tx) => jobs.remove(tx, name), { whenUnknown: "retry" });
     }
     const reason = `No replication node has answered within ${(limitMs + QUEUE_MS_MAX) / 1000} s`;
     throw new NoReplicationNodeError(reason);
   }
+
+  /** Whether there is a node that answers questions. */
+  async #isAnswered(tx: ReadTransaction): Promise<boolean> {
+    const workers = await this.#parts.jobs.workers.members(tx.snapshot);
+    return workers.some(({ types }) => types.includes(QUESTION_TYPE));
+  }
+
+  /** Settles when the last node that answers questions has gone. */
+  async #untilUnanswered(signal: AbortSignal): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    for (;;) {
+      const { isAnswered, changed } = await kv.transact(async (tx) => ({
+        isAnswered: await this.#isAnswered(tx),
+        changed: jobs.workers.watch(tx),
+      }));
+      try {
+        if (!isAnswered) return;
+        await changed.fired(signal);
+      } finally {
+        changed.cancel();
+      }
+    }
+  }
 }
+
+/** Made once, as in `job-subscriptions.ts`. */
+const OVER = new Error("The waiting is over");
 
 /** A check as it is stored: its twin is looked up again. */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };

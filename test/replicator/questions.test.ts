@@ -1,0 +1,60 @@
+/** What a frontend is asked and cannot find out without connections: a replication node answers. In virtual time. */
+import { expect, test } from "vitest";
+import { AskedQuestions } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const FOREVER = new AbortController().signal;
+const AUTHORITY = { userName: "root", wasAdmin: true };
+const RULE = { source: "local", databases: ["a"], target: "copy-{db}" };
+const SILENT_RULE = { ...RULE, source: "http://silent.test" };
+
+/** A frontend, and a node whose servers never answer. */
+async function open() {
+  const world = new World("questions");
+  const frontend = openVirtualNode({ world });
+  await frontend.start({ runsJobs: false });
+  for (const name of ["a", "_replicator"]) await frontend.createDatabase(name);
+  const asking: string[] = [];
+  const worker = openVirtualNode({
+    world,
+    fetch: ({ url, signal }) => {
+      asking.push(url);
+      return new Promise((_, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason)),
+      );
+    },
+  });
+  const { rules } = frontend.replicator;
+  const asked = new AskedQuestions({ ...frontend, rules, plans: frontend.rulePlans });
+  /** How a question ends, and when. */
+  const outcomeOf = async (answer: Promise<unknown>) => {
+    const beganMs = world.time.nowMs;
+    const found = await world.until(answer.catch((error: unknown) => error));
+    return { found, tookMs: world.time.nowMs - beganMs };
+  };
+  return { world, frontend, worker, asked, asking, outcomeOf };
+}
+
+test("a question fails immediately without a node that answers, and as soon as the last one has lost its lease", async () => {
+  const { world, frontend, worker, asked, asking, outcomeOf } = await open();
+  const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
+  const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
+  expect((await plan(RULE)).found).toMatchObject(refused);
+  await worker.start();
+  await world.time.run(world.time.nowMs + 2000);
+  expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
+
+  const planned = plan(SILENT_RULE);
+  await world.time.run(world.time.nowMs + 1000, () => asking.length > 0);
+  worker.simulated.crash();
+  const { found, tookMs } = await planned;
+  expect(found).toMatchObject(refused);
+  // The source may take a minute to be listed.
+  expect(tookMs).toBeLessThan(15_000);
+  const left = await world.until(
+    frontend.kv.read((tx) => frontend.jobs.list(tx, "question", { limit: 10 })),
+  );
+  expect(left.entries).toEqual([]);
+  await frontend.stop();
+});
