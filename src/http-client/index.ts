@@ -11,7 +11,7 @@ export {
   readBytes,
   readText,
 } from "./fetch.ts";
-export type { IamCredentials } from "./iam-token.ts";
+export type { IamCredentials, IamTokenParts } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export type { GateOpening, Login, LoginGates, LoginRecord, LoginVerdict } from "./login-gate.ts";
 export {
@@ -25,7 +25,7 @@ export {
 export { MemoryLoginGates } from "./memory-login-gates.ts";
 export { SecretsInUse } from "./secrets-in-use.ts";
 export { SessionLogin } from "./session-login.ts";
-export type { GrantSettings } from "./shared-grant.ts";
+export type { GrantSettings, GrantSource } from "./shared-grant.ts";
 export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
 export type { WaitReason } from "./waits.ts";
 export { Activity, withActivity } from "./with-activity.ts";

@@ -23,6 +23,7 @@ import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/
 import { decodeJob, encodeRequest, isReadable, splitJobData } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
+import { secretsOf } from "./request/authentication-schemes.ts";
 import { endpointUrl, parseUrl } from "./request/endpoint-url.ts";
 import { type Side, withAuth } from "./request/parse-endpoint.ts";
 import { isObject, type Members, ReplicationInvalidError } from "./request/parse-fields.ts";
@@ -73,8 +74,7 @@ export function parseReplacement({
   }
   if (!isObject(auth)) throw new ReplicationInvalidError("`auth` must be an object");
   const address = withAuth("source", { kind: "http", url: url.href, headers: {} }, auth);
-  const { basic, iam, headers } = address;
-  if (basic === undefined && iam === undefined && headers.authorization === undefined) {
+  if (secretsOf(address).length === 0 && address.headers.authorization === undefined) {
     throw new ReplicationInvalidError("`auth` must name a way to authenticate");
   }
   if (owner !== undefined && typeof owner !== "string") {

@@ -298,9 +298,9 @@ export const NAMED_FAULTS = [
   {
     rule: "a replacement of credentials drops a single TLS option",
     path: "src/replicator/request/parse-endpoint.ts",
-    text: "    ...(given.iam === undefined ? {} : { iam: given.iam }),\n    ...(proxyUrl === undefined ? {} : { proxyUrl }),\n    ...(Object.keys(tls).length === 0",
+    text: "    headers,\n    ...credentials,\n    ...(proxyUrl === undefined ? {} : { proxyUrl }),\n    ...(Object.keys(tls).length === 0",
     replacement:
-      "    ...(given.iam === undefined ? {} : { iam: given.iam }),\n    ...(proxyUrl === undefined ? {} : { proxyUrl }),\n    ...(Object.keys(tls).length === 1",
+      "    headers,\n    ...credentials,\n    ...(proxyUrl === undefined ? {} : { proxyUrl }),\n    ...(Object.keys(tls).length === 1",
     tests: ["src/replicator/request/parse-endpoint.test.ts"],
   },
   {

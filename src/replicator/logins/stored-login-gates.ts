@@ -24,7 +24,7 @@ import {
 } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import { endpointUrl } from "../request/endpoint-url.ts";
+import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
 /** Longest wait for a gate: the pause after a refusal, and the login that takes its turn then. */
@@ -37,8 +37,6 @@ export interface StoredLoginGatesParts {
   /** Seals the digests of passwords. */
   readonly seal?: Seal | undefined;
 }
-
-type Account = Pick<Login, "origin" | "account">;
 
 export class StoredLoginGates implements LoginGates {
   readonly #parts: StoredLoginGatesParts;
@@ -88,7 +86,7 @@ export class StoredLoginGates implements LoginGates {
 
   /** Lets the next login at the endpoint pass, in the transaction that stores the credential a user gave. */
   async open(tx: Transaction, address: EndpointAddress, opening: GateOpening): Promise<void> {
-    const account = accountOf(address);
+    const account = address.kind === "http" ? accountOf(address) : undefined;
     if (account === undefined) return;
     const record = await this.#read(tx, account);
     if (record !== LOGIN_RECORD_EMPTY) this.#write(tx, account, openGate(record, opening));
@@ -136,14 +134,6 @@ export class StoredLoginGates implements LoginGates {
     const name = utf8Encode(placeOf(account));
     return this.#keys.loginGate(this.#parts.runtime.digests.md5(name));
   }
-}
-
-/** The account that an endpoint logs in to. Keys at token endpoints have no name. */
-function accountOf(address: EndpointAddress): Account | undefined {
-  if (address.kind === "local") return undefined;
-  const { basic, iam } = address;
-  if (iam !== undefined) return { origin: new URL(iam.tokenUrl).origin, account: "" };
-  return basic && { origin: endpointUrl(address).origin, account: basic.username };
 }
 
 function placeOf({ origin, account }: Account): string {

@@ -70,3 +70,8 @@ export function parseUrl(text: string): URL | undefined {
     return undefined;
   }
 }
+
+/** `http`, `https`, `socks5`; empty for a text that is not a URL. */
+export function schemeOf(text: string): string {
+  return parseUrl(text)?.protocol.slice(0, -1) ?? "";
+}

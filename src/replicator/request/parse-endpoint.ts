@@ -2,15 +2,11 @@
  * Parses the source and the target of a replication document: their addresses, credentials, proxies and certificates.
  */
 import { base64Decode, utf8Decode } from "../../base/index.ts";
-import {
-  type BasicCredentials,
-  IAM_TOKEN_URL,
-  type IamCredentials,
-  type TlsSettings,
-} from "../../http-client/index.ts";
+import type { BasicCredentials, TlsSettings } from "../../http-client/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
 import { PROTOCOLS_DEFAULT, type Protocols } from "../replicator-config.ts";
-import { parseUrl, validEndpointUrl } from "./endpoint-url.ts";
+import { AUTHENTICATION_SCHEMES, type AuthMembers, secretsOf } from "./authentication-schemes.ts";
+import { parseUrl, schemeOf, validEndpointUrl } from "./endpoint-url.ts";
 import {
   decode,
   isObject,
@@ -23,6 +19,11 @@ import type { EndpointAddress, HttpAddress, ReferencePlace } from "./replication
 
 const DATABASE_NAME =
   /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
+
+/** `basic, iam or bearer` */
+const SCHEME_NAMES = AUTHENTICATION_SCHEMES.map(({ names }) => names[0])
+  .join(", ")
+  .replace(/, (\w+)$/, " or $1");
 
 export type Side = "source" | "target";
 
@@ -100,62 +101,26 @@ function parseHeaders(field: string, value: unknown): Record<string, string> {
   return headers;
 }
 
-interface Auth {
-  readonly basic?: BasicCredentials;
-  readonly iam?: IamCredentials;
-  readonly bearer?: string;
-}
-
-/** Plugins of `auth`; IBM's has three spellings, of which the first is Cloudant's. */
-function parseAuth(side: Side, value: unknown): Auth {
+/** Parses `auth`, which names one of the schemes. */
+function parseAuth(side: Side, value: unknown): AuthMembers {
   if (value === undefined || value === null) return {};
   if (!isObject(value)) {
     throw new ReplicationInvalidError(`if defined, \`${side}.auth\` must be an object`);
   }
-  const auths: Auth[] = [];
+  const auths: AuthMembers[] = [];
   for (const [name, given] of Object.entries(value)) {
     if (given === undefined || given === null) continue;
     const field = `${side}.auth.${name}`;
-    if (name === "basic") auths.push({ basic: parseBasic(field, given) });
-    else if (name === "iam" || name === "ibm") auths.push({ iam: parseIam(field, given) });
-    else if (name === "bearer") auths.push({ bearer: parseBearer(field, given) });
-    else throw new ReplicationInvalidError(`\`${field}\` is not known: use basic, iam or bearer`);
+    const scheme = AUTHENTICATION_SCHEMES.find(({ names }) => names.includes(name));
+    if (scheme === undefined) {
+      throw new ReplicationInvalidError(`\`${field}\` is not known: use ${SCHEME_NAMES}`);
+    }
+    auths.push(scheme.parse(field, given));
   }
   if (auths.length > 1) {
     throw new ReplicationInvalidError(`\`${side}.auth\` must name one way to authenticate`);
   }
   return auths[0] ?? {};
-}
-
-function parseBasic(field: string, value: unknown): BasicCredentials {
-  const { username, password } = isObject(value) ? value : {};
-  if (typeof username !== "string" || typeof password !== "string") {
-    throw new ReplicationInvalidError(
-      `\`${field}\` must be an object with the strings \`username\` and \`password\``,
-    );
-  }
-  return { username, password };
-}
-
-function parseIam(field: string, value: unknown): IamCredentials {
-  const members = isObject(value) ? value : {};
-  const apiKey = members.api_key ?? members.apikey;
-  if (typeof apiKey !== "string" || apiKey === "") {
-    throw new ReplicationInvalidError(`\`${field}\` must be an object with the string \`api_key\``);
-  }
-  const tokenUrl = optionalString(members, "token_url", `${field}.token_url`) ?? IAM_TOKEN_URL;
-  if (!["http", "https"].includes(schemeOf(tokenUrl))) {
-    throw new ReplicationInvalidError(`\`${field}.token_url\` must be an http:// or https:// URL`);
-  }
-  return { apiKey, tokenUrl };
-}
-
-function parseBearer(field: string, value: unknown): string {
-  const token = isObject(value) ? value.token : value;
-  if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
-    throw new ReplicationInvalidError(`\`${field}\` must be a token of printable ASCII characters`);
-  }
-  return token;
 }
 
 /** `proxy` is for both sides, and excludes those that are for one. */
@@ -210,11 +175,6 @@ function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
-/** `http`, `https`, `socks5`; empty for what is no URL. */
-function schemeOf(text: string): string {
-  return parseUrl(text)?.protocol.slice(0, -1) ?? "";
-}
-
 /** `an http://, https:// or socks5:// URL`. */
 function urlsOf(protocols: readonly string[]): string {
   const names = protocols.map((name) => `${name}://`);
@@ -225,7 +185,7 @@ function urlsOf(protocols: readonly string[]): string {
 
 interface AddressParts {
   readonly headers: Record<string, string>;
-  readonly auth: Auth;
+  readonly auth: AuthMembers;
   readonly proxyUrl: string | undefined;
   readonly tls: Partial<TlsSettings>;
 }
@@ -255,12 +215,12 @@ function parseAddress(
       ? undefined
       : { username: decode(writtenUsername), password: decode(writtenPassword) };
   // An `auth` with a key or a token takes precedence over credentials in the URL or the headers.
-  const isOther = auth.iam !== undefined || auth.bearer !== undefined;
+  const isOther = auth.basic === undefined && Object.keys(auth).length > 0;
   const basic = isOther ? undefined : (auth.basic ?? userinfo ?? header);
   const bare = text.replace(/^(https?:\/\/)[^/?#]*@/i, "$1").replace(/#.*$/s, "");
   const complete = bare.endsWith("/") || bare.includes("?") ? bare : `${bare}/`;
-  const allHeaders =
-    auth.bearer === undefined ? rest : { ...rest, authorization: `Bearer ${auth.bearer}` };
+  const { basic: _, headers: authorization, ...credentials } = auth;
+  const allHeaders = { ...rest, ...authorization };
   const references = referencesOf({ headers: allHeaders, auth, tls });
   const address: HttpAddress = {
     kind: "http",
@@ -270,7 +230,7 @@ function parseAddress(
     ...(basic !== undefined && basic === userinfo && basic.username !== writtenUsername
       ? { writtenUsername: writtenUsername as string }
       : {}),
-    ...(auth.iam === undefined ? {} : { iam: auth.iam }),
+    ...credentials,
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     ...(Object.keys(tls).length === 0 ? {} : { tls }),
     ...(references.length === 0 ? {} : { references }),
@@ -285,18 +245,17 @@ function parseAddress(
  */
 export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpAddress {
   const { kind, url, proxyUrl, tls = {} } = address;
-  const given = parseAuth(side, auth);
-  const headers = Object.fromEntries(
-    Object.entries(address.headers).filter(([name]) => name.toLowerCase() !== "authorization"),
+  const { headers: authorization, ...credentials } = parseAuth(side, auth);
+  const others = Object.entries(address.headers).filter(
+    ([name]) => name.toLowerCase() !== "authorization",
   );
-  if (given.bearer !== undefined) headers.authorization = `Bearer ${given.bearer}`;
-  const references = referencesOf({ headers, auth: given, tls });
+  const headers = { ...Object.fromEntries(others), ...authorization };
+  const references = referencesOf({ headers, auth: credentials, tls });
   return {
     kind,
     url,
     headers,
-    ...(given.basic === undefined ? {} : { basic: given.basic }),
-    ...(given.iam === undefined ? {} : { iam: given.iam }),
+    ...credentials,
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     ...(Object.keys(tls).length === 0 ? {} : { tls }),
     ...(references.length === 0 ? {} : { references }),
@@ -305,9 +264,9 @@ export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpA
 
 /** Only what has a member of its own can be a reference: nobody takes a part of a URL for one. */
 function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): ReferencePlace[] {
-  const places: ReferencePlace[] = [];
-  if (auth.basic !== undefined && isReference(auth.basic.password)) places.push("basic.password");
-  if (auth.iam !== undefined && isReference(auth.iam.apiKey)) places.push("iam.apiKey");
+  const places: ReferencePlace[] = secretsOf(auth)
+    .filter(([, secret]) => isReference(secret))
+    .map(([place]) => place);
   if (tls.password !== undefined && isReference(tls.password)) places.push("tls.password");
   for (const [name, value] of Object.entries(headers)) {
     if (isHeaderReference(value)) places.push(`headers.${name}`);

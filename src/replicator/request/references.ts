@@ -5,6 +5,7 @@
  * Which credentials are references is decided when a job is asked for, because only server admins may use them: a password that
  * another user gave is no reference, whatever it looks like.
  */
+import { AUTHENTICATION_SCHEMES } from "./authentication-schemes.ts";
 import type { HttpAddress, ReferencePlace, Replication } from "./replication.ts";
 
 const REFERENCE = /^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/;
@@ -47,17 +48,16 @@ function resolveOne(
   place: ReferencePlace,
   lookUp: (reference: string) => string,
 ): HttpAddress {
-  const { basic, iam, tls, headers } = address;
-  if (place === "basic.password" && basic !== undefined) {
-    return { ...address, basic: { ...basic, password: lookUp(basic.password) } };
-  }
-  if (place === "iam.apiKey" && iam !== undefined) {
-    return { ...address, iam: { ...iam, apiKey: lookUp(iam.apiKey) } };
+  const { tls, headers } = address;
+  const stored = AUTHENTICATION_SCHEMES.find(({ secret }) => secret?.place === place)?.secret;
+  const reference = stored?.of(address);
+  if (stored !== undefined && reference !== undefined) {
+    return { ...address, ...stored.replaced(address, lookUp(reference)) };
   }
   if (place === "tls.password" && tls?.password !== undefined) {
     return { ...address, tls: { ...tls, password: lookUp(tls.password) } };
   }
   const name = place.replace(/^headers\./, "");
-  const [, scheme = "", reference = ""] = HEADER.exec(headers[name] ?? "") ?? [];
-  return { ...address, headers: { ...headers, [name]: scheme + lookUp(reference) } };
+  const [, scheme = "", inHeader = ""] = HEADER.exec(headers[name] ?? "") ?? [];
+  return { ...address, headers: { ...headers, [name]: scheme + lookUp(inHeader) } };
 }

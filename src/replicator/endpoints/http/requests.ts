@@ -17,13 +17,11 @@ import type { ReplicationOptions } from "../../../contract/index.ts";
 import { namesSystemDatabase } from "../../../databases/index.ts";
 import {
   type Activity,
-  basicAuthorization,
   type Connection,
   type Fetch,
   type FetchRequest,
   type FetchResponse,
   type Grants,
-  IamToken,
   type RateLimits,
   RequestFailedError,
   type RetryOptions,
@@ -31,7 +29,6 @@ import {
   readBytes,
   readText,
   type SecretsInUse,
-  SessionLogin,
   SharedGrant,
   type TlsSettings,
   withActivity,
@@ -48,7 +45,7 @@ import {
 } from "../../../http-client/index.ts";
 import { maskCredentials, percentEncode } from "../../../protocol/index.ts";
 import type { ClientSettings } from "../../replicator-config.ts";
-import { endpointUrl } from "../../request/endpoint-url.ts";
+import { authorizationOf, loginOf, secretsOf } from "../../request/authentication-schemes.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import { EndpointError } from "../endpoint.ts";
 import type { AnswerBudget } from "./answer-budget.ts";
@@ -189,8 +186,7 @@ export class HttpRequests {
     };
     for (const [name, value] of Object.entries(address.headers))
       headers[name.toLowerCase()] = value;
-    if (address.basic !== undefined && !parts.client.usesSessions)
-      headers.authorization = basicAuthorization(address.basic);
+    Object.assign(headers, authorizationOf(address, parts.client));
     this.url = address.url;
     this.#root = address.url.replace(/[^/]*\/$/, "");
     this.shownUrl = maskCredentials(address.url);
@@ -274,23 +270,15 @@ export class HttpRequests {
 
   /** The grant for our credentials, shared with all jobs that have the same ones. */
   #sharedGrant(address: HttpAddress): SharedGrant | undefined {
-    const { basic, iam } = address;
     const { runtime, grants, secrets, userAgent, client } = this.#parts;
-    const { clock } = runtime;
-    secrets.add(basic?.password);
-    secrets.add(iam?.apiKey);
+    for (const [, secret] of secretsOf(address)) secrets.add(secret);
     const fetch = withSecretsNoted(this.#parts.fetch, secrets);
     const { generation: _, ...connection } = this.#connection;
-    const parts = { clock, fetch, connection, userAgent, settings: client };
-    if (iam !== undefined) {
-      const key = JSON.stringify(["iam", connection, iam]);
-      return grants.of(key, () => new SharedGrant(runtime, new IamToken(parts, iam), client));
-    }
-    if (basic === undefined || !client.usesSessions) return undefined;
-    const { origin } = endpointUrl(address);
-    const key = JSON.stringify(["session", origin, connection, basic]);
-    const login = new SessionLogin(parts, origin, basic);
-    return grants.of(key, () => new SharedGrant(runtime, login, client));
+    const parts = { clock: runtime.clock, fetch, connection, userAgent, settings: client };
+    const login = loginOf(address, parts);
+    if (login === undefined) return undefined;
+    const { key, source } = login;
+    return grants.of(JSON.stringify(key), () => new SharedGrant(runtime, source, client));
   }
 
   /**

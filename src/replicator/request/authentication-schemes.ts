@@ -1,0 +1,168 @@
+/**
+ * Ways to authenticate at a server, by the names that `auth` has for them: how each is parsed, stored
+ * in an address, and used for requests. A scheme without a login travels in the headers.
+ */
+import {
+  basicAuthorization,
+  type GrantSource,
+  IAM_TOKEN_URL,
+  IamToken,
+  type IamTokenParts,
+  SessionLogin,
+} from "../../http-client/index.ts";
+import type { ClientSettings } from "../replicator-config.ts";
+import { endpointUrl, schemeOf } from "./endpoint-url.ts";
+import { isObject, optionalString, ReplicationInvalidError } from "./parse-fields.ts";
+import type { HttpAddress, ReferencePlace } from "./replication.ts";
+
+/** Members of an address that a scheme sets. */
+export interface AuthMembers extends Credentials {
+  readonly headers?: { readonly authorization: string };
+}
+
+type Credentials = Pick<HttpAddress, "basic" | "iam">;
+
+/** Server and account of a login. Keys at token services have no name. */
+export interface Account {
+  readonly origin: string;
+  readonly account: string;
+}
+
+export interface LoginParts extends IamTokenParts {
+  readonly settings: ClientSettings;
+}
+
+export interface AuthenticationScheme {
+  /** The first one is documented. */
+  readonly names: readonly string[];
+  /** Throws a ReplicationInvalidError. */
+  readonly parse: (field: string, given: unknown) => AuthMembers;
+  /** Where its secret is stored, which may be a reference; absent for a header. */
+  readonly secret?: {
+    readonly place: ReferencePlace;
+    readonly of: (credentials: Credentials) => string | undefined;
+    readonly replaced: (credentials: Credentials, secret: string) => Credentials;
+  };
+  /** `undefined` for an address of another scheme. */
+  readonly account?: (address: HttpAddress) => Account | undefined;
+  /** A login whose grant is shared by all that have the same key. */
+  readonly login?: (
+    address: HttpAddress,
+    parts: LoginParts,
+  ) => { readonly key: readonly unknown[]; readonly source: GrantSource } | undefined;
+  /** Headers of each request without a login. */
+  readonly headers?: (
+    address: HttpAddress,
+    settings: ClientSettings,
+  ) => Readonly<Record<string, string>>;
+}
+
+const BASIC: AuthenticationScheme = {
+  names: ["basic"],
+  parse(field, given) {
+    const { username, password } = isObject(given) ? given : {};
+    if (typeof username !== "string" || typeof password !== "string") {
+      throw new ReplicationInvalidError(
+        `\`${field}\` must be an object with the strings \`username\` and \`password\``,
+      );
+    }
+    return { basic: { username, password } };
+  },
+  secret: {
+    place: "basic.password",
+    of: ({ basic }) => basic?.password,
+    replaced: ({ basic }, password) =>
+      basic === undefined ? {} : { basic: { ...basic, password } },
+  },
+  account: (address) =>
+    address.basic && { origin: endpointUrl(address).origin, account: address.basic.username },
+  login(address, parts) {
+    const { basic } = address;
+    if (basic === undefined || !parts.settings.usesSessions) return undefined;
+    const { origin } = endpointUrl(address);
+    const source = new SessionLogin(parts, origin, basic);
+    return { key: ["session", origin, parts.connection, basic], source };
+  },
+  headers: ({ basic }, { usesSessions }) =>
+    basic === undefined || usesSessions ? {} : { authorization: basicAuthorization(basic) },
+};
+
+/** Cloudant's name is the first one, IBM's the second. */
+const IAM: AuthenticationScheme = {
+  names: ["iam", "ibm"],
+  parse(field, given) {
+    const members = isObject(given) ? given : {};
+    const apiKey = members.api_key ?? members.apikey;
+    if (typeof apiKey !== "string" || apiKey === "") {
+      throw new ReplicationInvalidError(
+        `\`${field}\` must be an object with the string \`api_key\``,
+      );
+    }
+    const tokenUrl = optionalString(members, "token_url", `${field}.token_url`) ?? IAM_TOKEN_URL;
+    if (!["http", "https"].includes(schemeOf(tokenUrl))) {
+      throw new ReplicationInvalidError(
+        `\`${field}.token_url\` must be an http:// or https:// URL`,
+      );
+    }
+    return { iam: { apiKey, tokenUrl } };
+  },
+  secret: {
+    place: "iam.apiKey",
+    of: ({ iam }) => iam?.apiKey,
+    replaced: ({ iam }, apiKey) => (iam === undefined ? {} : { iam: { ...iam, apiKey } }),
+  },
+  account: ({ iam }) => iam && { origin: new URL(iam.tokenUrl).origin, account: "" },
+  login: ({ iam }, parts) =>
+    iam && { key: ["iam", parts.connection, iam], source: new IamToken(parts, iam) },
+};
+
+const BEARER: AuthenticationScheme = {
+  names: ["bearer"],
+  parse(field, given) {
+    const token = isObject(given) ? given.token : given;
+    if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
+      throw new ReplicationInvalidError(
+        `\`${field}\` must be a token of printable ASCII characters`,
+      );
+    }
+    return { headers: { authorization: `Bearer ${token}` } };
+  },
+};
+
+export const AUTHENTICATION_SCHEMES: readonly AuthenticationScheme[] = [BASIC, IAM, BEARER];
+
+/** Server and account that an address logs in to, if it does. */
+export function accountOf(address: HttpAddress): Account | undefined {
+  return firstOf((scheme) => scheme.account?.(address));
+}
+
+/** Login of an address, if its scheme has one. */
+export function loginOf(address: HttpAddress, parts: LoginParts) {
+  return firstOf((scheme) => scheme.login?.(address, parts));
+}
+
+/** Headers of an address whose scheme has no login. */
+export function authorizationOf(
+  address: HttpAddress,
+  settings: ClientSettings,
+): Readonly<Record<string, string>> {
+  return firstOf((scheme) => scheme.headers?.(address, settings)) ?? {};
+}
+
+/** Secrets of an address that are not in its headers, with their places. */
+export function secretsOf(
+  credentials: Credentials,
+): readonly (readonly [ReferencePlace, string])[] {
+  return AUTHENTICATION_SCHEMES.flatMap(({ secret }) => {
+    const text = secret?.of(credentials);
+    return secret === undefined || text === undefined ? [] : [[secret.place, text] as const];
+  });
+}
+
+function firstOf<T>(pick: (scheme: AuthenticationScheme) => T | undefined): T | undefined {
+  for (const scheme of AUTHENTICATION_SCHEMES) {
+    const found = pick(scheme);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
