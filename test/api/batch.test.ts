@@ -249,7 +249,11 @@ test("what is no batch is refused", async () => {
     refusal(400, "bad_request", "The batch ends within a message"),
   );
   expect(await send(films, "x\n")).toMatchObject(
-    refusal(400, "bad_request", "The head of message 0 of the batch must be a JSON object on one line"),
+    refusal(
+      400,
+      "bad_request",
+      "The head of message 0 of the batch must be a JSON object on one line",
+    ),
   );
   expect((await send(films, new Uint8Array(2 * 1024 * 1024 + 1))).status).toBe(413);
   expect(await send(films, "")).toMatchObject({ status: 200, text: "" });

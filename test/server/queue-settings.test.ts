@@ -39,7 +39,11 @@ alice = 5000
 carol = many
 `),
   );
-  expect(valuesNow(fairShare)).toEqual({ usageCoefficient: 0.7, intervalSec: 60, instalmentSec: 15 });
+  expect(valuesNow(fairShare)).toEqual({
+    usageCoefficient: 0.7,
+    intervalSec: 60,
+    instalmentSec: 15,
+  });
   const expected = { "team/_replicator": 200, bob: 1, alice: 1000, carol: 100 };
   expect(Object.fromEntries(shares)).toEqual(expected);
 });
