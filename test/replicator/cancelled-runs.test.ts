@@ -3,6 +3,7 @@
  * replication begins before the first has ended. In virtual time, on a node that runs many jobs, with a target that
  * carries out what it has received even if nobody waits for the answer.
  */
+import { setMaxListeners } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { FetchRequest } from "../../src/http-client/index.ts";
@@ -50,6 +51,8 @@ async function openBusyNode(othersCount = OTHERS_COUNT) {
     config: { jobsMax: 2 * OTHERS_COUNT },
     fetch: async (request) => {
       const { signal, url } = request;
+      // The run's own signal, on which each request of this server listens.
+      setMaxListeners(0, signal);
       const gone = new Promise<never>((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
       });
