@@ -12,8 +12,8 @@
  * for written, and then no later wait takes it there. So whoever finds that the version which would be next was tried before, by
  * the head of its record, writes the roots again before anything else.
  *
- * Worth: `node bench/kv/commits.mjs`, one writer, on a busy machine, three pairs in turn: 1.2 to 4.0 times the commits of raw
- * LMDB with it, 0.3 to 1.1 times without; the same for 64 writers, whose commits share their waits.
+ * Worth: `node bench/kv/commits.mjs`, one writer, in turn with a build without it: 1.9 times the commits of
+ * raw LMDB, and 0.7 without (medians; 0.9 to 4.0 and 0.3 to 1.1). 64 writers share their waits: no difference.
  *
  * docs/decisions/0146-roots-are-written-again.md
  * docs/decisions/0121-one-wait-for-the-disk.md

@@ -13,7 +13,7 @@ import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts
 import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
 import type { SweepPace } from "./sweep-pace.ts";
-import { WatchedHttpServer, type WatchedServer, WatchedStore } from "./watched-server.ts";
+import { type WatchedServer, WatchedStore } from "./watched-server.ts";
 
 /** Before a source is watched again that could not be: so long at first, and twice as long each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
@@ -104,7 +104,7 @@ export class SourceWatches implements CompanionWork {
       }
       return undefined;
     });
-    return found && new WatchedHttpServer(endpoints.openServer(found.server, found.owner));
+    return found && endpoints.openServer(found.server, found.owner);
   }
 
   async #end(held: HeldJob, ending: Ending, attempt: number): Promise<void> {

@@ -1,21 +1,16 @@
 /** What a watcher asks of a source's server: which databases change, and where they are. */
 
-import { forEachConcurrent, type JsonText } from "../../base/index.ts";
+import type { JsonText } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import {
   deletedIn,
-  type HttpServer,
   type NamesPage,
   type ServerUpdates,
+  UPDATES_MAX,
   type UpdateSequences,
 } from "../endpoints/http/http-server.ts";
-
-/** Updates that are read at once. */
-const UPDATES_MAX = 1000;
-/** Requests for single databases that are under way at once. */
-const SINGLE_REQUESTS_MAX = 4;
 
 export interface WatchedServer {
   /** The end of its feed; undefined: it has none for us. */
@@ -36,52 +31,6 @@ export interface ListedServer extends WatchedServer {
   names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage>;
   /** The security object of a database, as text; undefined: there is none to be seen. */
   security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
-}
-
-export class WatchedHttpServer implements ListedServer {
-  readonly #server: HttpServer;
-  #hasDatabasesInfo = true;
-
-  constructor(server: HttpServer) {
-    this.#server = server;
-  }
-
-  lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
-    return this.#server.lastUpdate(signal);
-  }
-
-  latestChanged(signal: AbortSignal): Promise<readonly string[]> {
-    return this.#server.latestChanged(UPDATES_MAX, signal);
-  }
-
-  updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
-    return this.#server.updates(since, signal);
-  }
-
-  async sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences> {
-    if (this.#hasDatabasesInfo) {
-      const found = await this.#server.sequences(names, signal);
-      if (found !== undefined) return found;
-      this.#hasDatabasesInfo = false;
-    }
-    const sequences = new Map<string, SourceSequence>();
-    await forEachConcurrent(names, SINGLE_REQUESTS_MAX, async (name) => {
-      sequences.set(name, await this.#server.sequence(name, signal));
-    });
-    return sequences;
-  }
-
-  names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
-    return this.#server.names(after, limit, signal);
-  }
-
-  security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
-    return this.#server.security(name, signal);
-  }
-
-  requestCount(databaseCount: number): number {
-    return this.#hasDatabasesInfo ? 1 : databaseCount;
-  }
 }
 
 /** Our own store: its feed and its databases are read without a request. */

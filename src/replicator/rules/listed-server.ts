@@ -3,7 +3,7 @@ import type { Authority, DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
-import { type ListedServer, WatchedHttpServer, WatchedStore } from "../parking/watched-server.ts";
+import { type ListedServer, WatchedStore } from "../parking/watched-server.ts";
 import type { Rule } from "./rule.ts";
 
 export interface ListedServerParts {
@@ -17,8 +17,7 @@ export async function openListedServer(
   { kv, databases, endpoints }: ListedServerParts,
   { rule, owner }: { readonly rule: Rule; readonly owner: Authority },
 ): Promise<ListedServer> {
-  if (rule.server !== undefined)
-    return new WatchedHttpServer(endpoints.openServer(rule.server, owner));
+  if (rule.server !== undefined) return endpoints.openServer(rule.server, owner);
   if (await endpoints.isAdmin(owner)) return new WatchedStore(kv, databases);
   throw new EndpointError("forbidden", "The owner of the rule is no server admin any more");
 }

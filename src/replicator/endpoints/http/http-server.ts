@@ -1,6 +1,6 @@
 /** A server that speaks the CouchDB protocol, for requests about several of its databases. */
 
-import type { JsonText } from "../../../base/index.ts";
+import { forEachConcurrent, type JsonText } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
@@ -18,6 +18,11 @@ const NAME = /^[\x21-\x7e]{1,1000}$/;
 const NAME_LENGTH_MAX = 1000;
 /** Time for which the server may delay a response while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
+
+/** Updates that are read at once. */
+export const UPDATES_MAX = 1000;
+/** Concurrent requests for single databases. */
+const SINGLE_REQUESTS_MAX = 4;
 
 /** Databases that have changed, and the sequence from which to continue. */
 export interface ServerUpdates {
@@ -51,6 +56,8 @@ export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 
 export class HttpServer {
   readonly #requests: HttpRequests;
+  /** Whether the server answers for several databases at once (`_dbs_info`), as far as known. */
+  #hasDatabasesInfo = true;
 
   /** `address`: the root of the server, with the connection settings. */
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
@@ -74,18 +81,18 @@ export class HttpServer {
   }
 
   /**
-   * The names of up to `limit` most recently changed databases, latest first; empty if the feed
+   * The names of up to a thousand most recently changed databases, latest first; empty if the feed
    * does not report them.
    */
-  async latestChanged(limit: number, signal: AbortSignal): Promise<readonly string[]> {
-    const path = `_db_updates${query({ descending: "true", limit: String(limit) })}`;
+  async latestChanged(signal: AbortSignal): Promise<readonly string[]> {
+    const path = `_db_updates${query({ descending: "true", limit: String(UPDATES_MAX) })}`;
     const { status, json } = await this.#requests.ask("GET", path, {
       budget: NAMES_ANSWER,
       once: true,
       signal,
     });
     const names = eventsOf(status === 200 ? json : undefined).map(({ name }) => name);
-    return [...new Set(names)].slice(0, limit);
+    return [...new Set(names)].slice(0, UPDATES_MAX);
   }
 
   /** Updates after `since`, waiting for one for a while. */
@@ -141,11 +148,26 @@ export class HttpServer {
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
-  /**
-   * The sequences of several databases in one request; undefined if the server or the account
-   * cannot do this.
-   */
-  async sequences(
+  /** The sequences of up to a hundred databases, in as many requests as `requestCount` says. */
+  async sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences> {
+    if (this.#hasDatabasesInfo) {
+      const found = await this.#databasesInfo(names, signal);
+      if (found !== undefined) return found;
+      this.#hasDatabasesInfo = false;
+    }
+    const sequences = new Map<string, SourceSequence | "missing">();
+    await forEachConcurrent(names, SINGLE_REQUESTS_MAX, async (name) => {
+      sequences.set(name, await this.sequence(name, signal));
+    });
+    return sequences;
+  }
+
+  requestCount(databaseCount: number): number {
+    return this.#hasDatabasesInfo ? 1 : databaseCount;
+  }
+
+  /** Returns `undefined` if the server or the account cannot do this. */
+  async #databasesInfo(
     names: readonly string[],
     signal: AbortSignal,
   ): Promise<UpdateSequences | undefined> {
