@@ -167,10 +167,12 @@ export class Groups {
       const group = this.#keys.lastElement(key) as string;
       if (!groups.has(group)) continue;
       const { running } = await this.#counts.read(tx, type, group);
-      if (running < limitOf(value)) continue;
+      const excess = running - limitOf(value);
+      if (excess < 0) continue;
       const due = this.#keys.groupPendingUntil(type, group, dueBySec);
       const waiting = await snapshot.getRangePage(due, { limit });
-      if (waiting.entries.length > 0) found.set(group, waiting.entries.length);
+      const stopCount = excess + waiting.entries.length;
+      if (stopCount > 0) found.set(group, stopCount);
     }
     return found;
   }

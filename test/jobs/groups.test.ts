@@ -516,3 +516,21 @@ test("a group is crowded when its limit is reached and others of it are due", as
   await acceptSome(10, nowDue);
   expect([...(await crowded())]).toEqual([["a", 2]]);
 });
+
+test("a group whose limit is lowered has as many jobs too many, whether others wait or not", async () => {
+  for (const id of ["a1", "a2", "a3"]) await add(id, "a");
+  const nowDue = Math.floor(nowSec());
+  await acceptSome(10, nowDue);
+  const due = { dueBySec: nowDue, limit: 10 };
+  const crowded = () => kv.read((tx) => jobs.groups.crowded(tx, TYPE, new Set(["a"]), due));
+  for (const [limit, count] of [
+    [4, undefined],
+    [3, undefined],
+    [1, 2],
+  ] as const) {
+    await setLimit("a", limit);
+    expect((await crowded()).get("a")).toBe(count);
+  }
+  await add("a4", "a");
+  expect((await crowded()).get("a")).toBe(3);
+});

@@ -334,6 +334,27 @@ test("design documents are left out if the rule says so", async () => {
   expect(info.documentCount).toBe(1);
 });
 
+test("a rule that is to run fewer jobs stops the others, within max_churn", async () => {
+  // Nothing parks.
+  const node = await open({
+    config: { parkAfterSec: 0, intervalSec: 5, runSecMin: 10, jobsMax: 100, churnMax: 3 },
+  });
+  const { world, scheduler } = node;
+  const stops: unknown[] = [];
+  world.listeners.push((name, fields) => {
+    if (name === "replication.rotated") stops.push(fields.stopped);
+  });
+  for (let number = 0; number < 8; number++) await node.createDatabase(`user-a${number}`);
+  await put(node, USERS);
+  await world.time.run(world.time.nowMs + 60_000);
+  expect([scheduler.runningCount, stops]).toEqual([8, []]);
+  await put(node, { ...USERS, concurrency: 2 });
+  await world.time.run(world.time.nowMs + 30_000);
+  expect(scheduler.runningCount).toBe(2);
+  expect(stops.slice(0, 2)).toEqual([3, 3]);
+  expect(Math.max(...stops.map(Number))).toBe(3);
+});
+
 test("no more jobs of a rule run at once than it says, busy ones take turns, and all have theirs", async () => {
   const node = await open({
     config: { parkAfterSec: 2, intervalSec: 5, runSecMin: 10, jobsMax: 100 },

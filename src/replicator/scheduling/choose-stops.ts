@@ -93,9 +93,9 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Of the groups of which no more jobs may run, the continuous jobs that give way to others of the same group; `crowded` says how many
- * of these wait. Those that have run longest come first. `stopCount` jobs stop in this cycle already: all together are `max_churn`
- * at most.
+ * Continuous jobs of groups that have no room: they are above the group's limit, or give way to others of it. `crowded` says how
+ * many of each group should stop. Those that have run longest come first. `stopCount` jobs stop in this cycle already: all together
+ * are `max_churn` at most.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
