@@ -309,6 +309,11 @@ describe("a feed of a few documents", () => {
     ).json;
     const ids = results.map(({ id }: { id: string }) => id);
     expect(ids).toEqual(["b", "gone", "_design/x", "d99", "d250", "d7"]);
+    for (const limit of [1, 2, 5]) {
+      const path = `POST /films/_changes?filter=_doc_ids&limit=${limit}`;
+      const page = (await ask(path, { body: { doc_ids: known } })).json;
+      expect(page.last_seq).toBe(page.results[limit - 1].seq);
+    }
     const none = { doc_ids: ["nope"] };
     expect((await ask("POST /films/_changes?filter=_doc_ids", { body: none })).json).toEqual({
       results: [],

@@ -11,7 +11,12 @@ type Ask = (request: string, body?: object) => ReturnType<OpenApi["ask"]>;
 const value = fc.oneof(
   fc.constantFrom(null, true, false, 0, -0, 1, -1, 2.5, -2.5, 1e300, 5e-324),
   fc
-    .constantFrom("1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993")
+    .constantFrom(
+      ...["1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993"],
+      // What is beyond the nearest double has one, three and five digits.
+      ...["369553424691494913", "12345678901234567890123", "12345678901234567890124"],
+      ...["1234567890123456789012345678", "1234567890123456789012445678"],
+    )
     .map(parseJson),
   fc.constantFrom("[9007199254740993]", '{"1":1,"0":1.0}', '{"0":1,"1":1}').map(parseJson),
   fc.constantFrom(

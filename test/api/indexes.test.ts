@@ -134,7 +134,18 @@ describe("_index", () => {
     expect(await ask("POST /films/_index", { body })).toMatchObject({ status, json: { error } });
   });
 
-  const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "COPY", "OPTIONS", "TRACE"];
+  const METHODS = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "COPY",
+    "OPTIONS",
+    "TRACE",
+    "CONNECT",
+  ];
 
   // mango's test_bad_urls.
   test.each(["a", "a/b", "a/b/c/d", "a/b/c/d/e", "a/b/c/d/e/f"])(

@@ -410,7 +410,7 @@ const NO_BATCH = {
   batched: () => [],
 };
 
-const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE";
+const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE,CONNECT";
 
 /** `GET /films`: one line for each route, whatever defines it. */
 function routesThereAre(): string[] {

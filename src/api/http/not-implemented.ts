@@ -8,7 +8,8 @@ import { databaseNameFault } from "./error-responses.ts";
 import { ADMIN, DOCUMENT, MEMBER } from "./route-facts.ts";
 import { defineRoute, type Route } from "./router.ts";
 
-export const ALL_METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE", "COPY", "OPTIONS", "TRACE"];
+const WRITING = ["PUT", "POST", "PATCH", "DELETE", "COPY"];
+export const ALL_METHODS = ["GET", ...WRITING, "OPTIONS", "TRACE", "CONNECT"];
 
 const SENTENCES: Readonly<Record<string, string>> = {
   "/{database}/_shards": "Databases of Tandem have no shards.",

@@ -23,6 +23,11 @@ test("parts come whole and in order", async () => {
   expect(await read(pieces(TEXT))).toEqual(['{"a":1}', "hello world"]);
 });
 
+test("parts without headers, and without a body, are parts", async () => {
+  const text = "--b\r\n\r\nplain\r\n--b\r\nX-Y: z\r\n\r\n\r\n--b\r\n\r\nlast\r\n--b--";
+  expect(await read(pieces(text))).toEqual(["plain", "", "last"]);
+});
+
 test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
   "a body that ends after %i bytes is an error, not a shorter list",
   async (length) => {

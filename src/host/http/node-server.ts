@@ -1,5 +1,5 @@
 /** Serves an `Api` over HTTP on node:http, and over TLS on node:https. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
@@ -145,6 +145,9 @@ async function serve(
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
+  server.on("connect", (incoming: IncomingMessage, socket: Socket) => {
+    answerConnect(server, incoming, socket);
+  });
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
@@ -159,6 +162,20 @@ async function serve(
         }, CLOSE_MS_MAX).unref();
       }),
   };
+}
+
+/** Answers `CONNECT` as a method like any other. By default Node.js closes the connection without an answer. */
+function answerConnect(
+  server: Server | TlsServer,
+  incoming: IncomingMessage,
+  socket: Socket,
+): void {
+  const outgoing = new ServerResponse(incoming);
+  outgoing.shouldKeepAlive = false;
+  outgoing.assignSocket(socket);
+  outgoing.once("finish", () => socket.end());
+  socket.on("error", () => socket.destroy());
+  server.emit("request", incoming, outgoing);
 }
 
 /**

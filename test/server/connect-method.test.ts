@@ -1,0 +1,33 @@
+/** `CONNECT`, for which Node.js has an event of its own, is answered like other methods. */
+import { once } from "node:events";
+import { connect } from "node:net";
+import { expect, test } from "vitest";
+import { openServer, readConfig } from "../../src/server/index.ts";
+
+async function ask(port: number, text: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1").on("error", () => {});
+  socket.write(text);
+  let answer = "";
+  socket.on("data", (chunk) => {
+    answer += chunk;
+  });
+  await once(socket, "close");
+  return answer;
+}
+
+test.each([
+  ["/", 405, "method_not_allowed"],
+  ["/films", 405, "method_not_allowed"],
+  ["/films/_index/a", 404, "not_found"],
+])("CONNECT %s is answered with %i, and the connection ends", async (path, status, error) => {
+  const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
+  try {
+    const { port } = new URL(server.url as string);
+    const answer = await ask(Number(port), `CONNECT ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(answer).toContain(error);
+    expect(answer).toMatch(/^Connection: close/im);
+  } finally {
+    await server.stop();
+  }
+});
