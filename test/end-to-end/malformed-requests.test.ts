@@ -83,6 +83,8 @@ test.each<[string, string | Buffer, number]>([
     get("/", "Accept: a/b", "Accept: */*", "X-Forwarded-For: ::1", "X-Forwarded-For: ::2"),
     200,
   ],
+  ["the same type twice", get("/", "Content-Type: a/b", "content-type: a/b"), 200],
+  ["the same login twice", get("/", "Authorization: Basic Og==", "Authorization: Basic Og=="), 400],
   ["a length that is none", get("/", "Content-Length: x"), 400],
   ["a target with bytes that are not UTF-8", get("/films/%ff%fe"), 400],
   ["a target with half a character", get("/films/%c3"), 400],

@@ -256,15 +256,20 @@ const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a header that occurs twice although it has one value. A proxy may read the first and this server the second, or both
- * joined: `Host`, `Authorization`, `Content-Type`, and whatever header the configuration has a proxy name its user in.
+ * Returns a header that has one value and occurs twice. A proxy may read the first and this server
+ * the second, or both joined: `Host`, `Authorization`, and whatever header the configuration has a
+ * proxy name its user in. Some HTTP clients send the same `Content-Type` twice, which everybody
+ * reads alike: Node keeps the first.
  */
 function repeatedHeader(rawHeaders: readonly string[]): string | undefined {
-  const names = new Set<string>();
+  const values = new Map<string, string>();
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = (rawHeaders[at] as string).toLowerCase();
-    if (names.has(name) && !REPEATABLE_HEADERS.has(name)) return name;
-    names.add(name);
+    const value = rawHeaders[at + 1] as string;
+    const first = values.get(name);
+    const isSameType = name === "content-type" && first === value;
+    if (first !== undefined && !isSameType && !REPEATABLE_HEADERS.has(name)) return name;
+    values.set(name, value);
   }
   return undefined;
 }
