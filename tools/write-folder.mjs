@@ -20,6 +20,6 @@ export function writeFolder(folder, files) {
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     if (entry.isDirectory()) continue;
     const path = join(entry.parentPath, entry.name);
-    if (!names.has(path.slice(folder.length + 1))) rmSync(path);
+    if (!names.has(path.slice(folder.length + 1))) rmSync(path, { force: true });
   }
 }
