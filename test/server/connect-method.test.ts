@@ -31,3 +31,17 @@ test.each([
     await server.stop();
   }
 });
+
+test("CONNECT of a client that keeps its side open leaves no connection behind", async () => {
+  const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
+  try {
+    const port = Number(new URL(server.url as string).port);
+    const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
+    socket.write("CONNECT / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    await once(socket.resume(), "end");
+    // Only a connection that the server has given up refuses what is written.
+    while (!socket.destroyed) await new Promise((resolve) => socket.write("x", resolve));
+  } finally {
+    await server.stop();
+  }
+});

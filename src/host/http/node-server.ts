@@ -164,7 +164,10 @@ async function serve(
   };
 }
 
-/** Answers `CONNECT` as a method like any other. By default Node.js closes the connection without an answer. */
+/**
+ * Answers `CONNECT` as a method like any other. By default Node.js closes the connection without an
+ * answer. Its HTTP server no longer limits this connection, so we end both sides of it.
+ */
 function answerConnect(
   server: Server | TlsServer,
   incoming: IncomingMessage,
@@ -173,7 +176,7 @@ function answerConnect(
   const outgoing = new ServerResponse(incoming);
   outgoing.shouldKeepAlive = false;
   outgoing.assignSocket(socket);
-  outgoing.once("finish", () => socket.end());
+  outgoing.once("finish", () => socket.destroySoon());
   socket.on("error", () => socket.destroy());
   server.emit("request", incoming, outgoing);
 }
