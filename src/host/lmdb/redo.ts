@@ -111,8 +111,8 @@ export class RedoWriter {
   }
 
   /**
-   * The head without a record, for a transaction that wrote more, or whose record nobody may carry
-   * out any more.
+   * Writes the head without a record: for a transaction too large for one, or whose record must not
+   * be replayed any more.
    */
   announce(version: number): void {
     const head = Buffer.alloc(HEAD_BYTES);
@@ -121,10 +121,10 @@ export class RedoWriter {
   }
 
   /**
-   * If somebody tried to make `version`, which is not there, and nobody has settled that: puts the
-   * roots on the disk, as the system has them, and sees to it that nobody carries the record out.
-   * Inside a transaction of LMDB that has not written anything. Throws when the disk fails; then
-   * nothing may be committed.
+   * Settles an attempt to write `version` that failed and has not been settled: syncs the current
+   * roots to the disk, and overwrites the record so that it is never replayed. Call it inside an
+   * LMDB transaction that has not written anything. Throws when the disk fails; then nothing may be
+   * committed.
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;

@@ -180,9 +180,8 @@ export interface ReadRevisionsOptions {
 }
 
 /**
- * What a bulk read made of one request. `separately`: it has attachments whose bytes did not come,
- * or failed; ask for it alone. `outlines`: all of it but the bytes of attachments, from a source
- * that says so much.
+ * Result of a bulk read for one request. `separately`: the bytes of its attachments are missing, or
+ * it failed; request it alone. `outlines`: all but the bytes of attachments, if the source sends it.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
@@ -220,9 +219,7 @@ export interface StreamedDocument {
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
-  /**
-   * The HTTP status, either received or CouchDB's for such an error; undefined if there is none.
-   */
+  /** The HTTP status, received or the one that CouchDB gives this error; undefined without one. */
   readonly status: number | undefined;
   readonly error: string;
   readonly reason: string;
@@ -305,7 +302,7 @@ export interface Endpoint {
     signal: AbortSignal,
   ): Promise<string | undefined>;
 
-  /** The winner of a document as text; undefined if there is none. For the code of filters. */
+  /** The winning revision of a document as text, for filter functions; undefined without one. */
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
   /**
@@ -376,8 +373,8 @@ export class EndpointError extends OperationalError {
   /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
   /**
-   * What was attempted with a document, if one caused the error: a failed read is the source's
-   * fault, anything else the target's.
+   * The attempt that failed, if a document caused the error: the source failed a read, the target a
+   * write.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

@@ -84,8 +84,8 @@ export class LoggedSide {
    * Makes durable what the side has; whether the database is the one that the run began with, as far as it says. `isShort`: the run is
    * so short that a server which acknowledges nothing that is not durable need not be asked for that.
    *
-   * What it is and what it remembers are asked at once. So it may have been made again in between, and the run have begun where
-   * the former one was: then the log is gone, and this rejects.
+   * The information about the database and its checkpoint are requested at the same time. If the database was created again in
+   * between, the run began at the checkpoint of the former one: then the checkpoint is gone, and this rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {
     const found = this.#found;

@@ -38,7 +38,7 @@ function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
   return new EndpointError("changes_req_failed", reason);
 }
 
-/** The sequence of the last row, whether or not it is a change; `before` if there is none. */
+/** The sequence of the last row, whether or not it is a change; `before` without rows. */
 export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequence): SourceSequence {
   const lastRow = rows.at(-1);
   return (lastRow && sequenceOf(lastRow)) ?? before;

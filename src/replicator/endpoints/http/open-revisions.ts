@@ -55,7 +55,7 @@ export type OutlineDocument = (
   limits: Partial<ScanOptions>,
 ) => Promise<JsonValue>;
 
-/** Passes each document of the response to `consume`. Returns false if there is none. */
+/** Passes each document of the response to `consume`. Returns false if it has no documents. */
 export async function readOpenRevisions(
   answer: OpenRevisionsAnswer,
   consume: (document: StreamedDocument) => Promise<void>,

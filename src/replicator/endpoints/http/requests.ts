@@ -349,9 +349,9 @@ export class HttpRequests {
   }
 
   /**
-   * What `begin` makes of an answer, of which it has to read something. When that breaks, the
-   * answer is asked for again, like one that does not come. `begin` sees answers with status 200;
-   * all others come back to be read.
+   * Returns the result of `begin`, which reads the beginning of an answer. If the connection breaks
+   * during that, the request is repeated, as if no answer had come. `begin` gets answers with status
+   * 200 only; all others are returned unread.
    */
   async begin<T>(
     method: Method,

@@ -136,9 +136,8 @@ export class LocalDocumentReader {
 }
 
 /**
- * The attachments whose bytes go along to a peer that has `ancestors`: those that it lacks, and
- * those of which nobody knows since when they are there. CouchDB gives position 0 to what came
- * without one.
+ * Attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks, and those
+ * of unknown age. CouchDB gives position 0 to attachments that came without one.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);
