@@ -61,6 +61,7 @@ export type {
   WireRevisions,
 } from "./wire-document.ts";
 export {
+  DOCUMENT_NESTING_MAX,
   inlineBytes,
   isLongBody,
   isMd5Digest,

@@ -68,14 +68,29 @@ export interface WireDocument {
   readonly body: Utf8Text;
 }
 
+/** Maximum nesting of a document. Much code that reads JSON, here and elsewhere, recurses for each level. */
+export const DOCUMENT_NESTING_MAX = 10_000;
+
 /** Members that a reader receives and may send back, but that have no effect on a write. */
 const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"]);
 /** Members that CouchDB keeps as part of the body (`couch_doc`). */
 const KEPT_PREFIX = "_replication_";
 
-/** Parses a document. `json` must be valid JSON. Throws a ProtocolError that names the member. */
+/**
+ * Parses a document. `json` must be valid JSON. Throws a ProtocolError that names the member, or
+ * says that the document is nested too deeply.
+ */
 export function parseWireDocument(json: JsonText | Uint8Array): WireDocument {
-  return wireDocumentOf(outlineJson(json, { depthMax: 1 }));
+  return wireDocumentOf(outlineDocument(json));
+}
+
+function outlineDocument(json: JsonText | Uint8Array): JsonValue {
+  try {
+    return outlineJson(json, { depthMax: 1, nestingMax: DOCUMENT_NESTING_MAX });
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    throw new ProtocolError(400, "bad_request", error.message);
+  }
 }
 
 /** Like `parseWireDocument`, for JSON that has already been scanned. */

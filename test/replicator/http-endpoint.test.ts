@@ -9,6 +9,7 @@ import {
   SecretsInUse,
   type TlsSettings,
 } from "../../src/http-client/index.ts";
+import { parseWireDocument } from "../../src/protocol/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -227,6 +228,32 @@ test("a bulk read in another order, or of another length, counts as none", async
   ] as const) {
     const endpoint = open(() => ({ status: 200, body: JSON.stringify({ results: ids.map(row) }) }));
     expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+  }
+});
+
+const TOO_DEEP = "The JSON is nested more than 10000 deep";
+
+test("a bulk read with a document that is nested too deeply counts as none, and parsing it names the reason", async () => {
+  for (const [nesting, isRead] of [
+    [10_000, true],
+    [10_001, false],
+  ] as const) {
+    const deep = JSON.stringify(row("a").docs[0]?.ok).replace(
+      "{",
+      `{"deep":${"[".repeat(nesting - 1)}1${"]".repeat(nesting - 1)},`,
+    );
+    const body = `{"results":[{"id":"a","docs":[{"ok":${deep}}]},${JSON.stringify(row("b"))}]}`;
+    const endpoint = open(() => ({ status: 200, body }));
+    expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+    const parse = () => parseWireDocument(deep);
+    if (isRead) expect(parse().id).toBe("a");
+    else expect(parse).toThrow(expect.objectContaining({ reason: TOO_DEEP }));
+
+    const alone = open(() => ({ status: 200, body: `[{"ok":${deep}}]` }));
+    const request = { id: "a", revision: "1-a", ancestors: [] };
+    const reading = alone.readRevision(request, async () => {}, signal);
+    if (isRead) expect(await reading).toBe(true);
+    else await expect(reading).rejects.toMatchObject({ error: "document_too_large" });
   }
 });
 

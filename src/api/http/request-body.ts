@@ -13,6 +13,7 @@ import {
 import { BODY_BYTES_MAX as DOCUMENT_BYTES_MAX } from "../../databases/index.ts";
 import {
   badRequest,
+  DOCUMENT_NESTING_MAX,
   ProtocolError,
   parseMediaType,
   type WireDocument,
@@ -33,9 +34,8 @@ export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 const QUESTION_BYTES_MAX = 8 * 1024 * 1024;
 const QUESTION_VALUES_MAX = 100_000;
 const LONG_BYTES = 65_536;
-/** Maximum nesting. Much code that reads JSON, here and elsewhere, recurses for each level. */
+/** Maximum nesting of bodies that are not documents. */
 const QUESTION_NESTING_MAX = 1_000;
-const DOCUMENT_NESTING_MAX = 10_000;
 /**
  * Maximum number of JSON values. A value and its comma take two bytes: a document with more exceeds
  * the store's limit and need not be scanned to its end. Descriptions of attachments add some.

@@ -3,7 +3,11 @@
  * replication pass through here, so the text is scanned once.
  */
 import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
-import { type WireDocument, wireDocumentOf } from "../../../protocol/index.ts";
+import {
+  DOCUMENT_NESTING_MAX,
+  type WireDocument,
+  wireDocumentOf,
+} from "../../../protocol/index.ts";
 import type { BulkReadResult, PlainDocument, RevisionRequest } from "../endpoint.ts";
 import { historyFault } from "./received-history.ts";
 import type { Outline } from "./requests.ts";
@@ -15,11 +19,11 @@ const MEMBERS_DEPTH = 6;
 
 /**
  * The response to `_bulk_get` as expected by `parseBulkGet`: scanned down to the members of
- * documents, which may be nested to any depth.
+ * documents. If one is nested too deeply, each document is requested separately.
  */
 export const BULK_GET: Outline = {
   depthMax: MEMBERS_DEPTH,
-  nestingMax: Number.POSITIVE_INFINITY,
+  nestingMax: MEMBERS_DEPTH - 1 + DOCUMENT_NESTING_MAX,
 };
 
 /** Scanned down to the members of attachments, two levels further. */

@@ -25,7 +25,7 @@ export function isNoAnswer(error: unknown): boolean {
 
 /** Whether a response contains more than its reader accepts. */
 export function isTooMuch(error: unknown): error is JsonLimitError {
-  return error instanceof JsonLimitError && error.limit !== "nesting";
+  return error instanceof JsonLimitError;
 }
 
 /**

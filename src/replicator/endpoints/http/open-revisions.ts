@@ -21,6 +21,7 @@ import {
   readBytes,
 } from "../../../http-client/index.ts";
 import {
+  DOCUMENT_NESTING_MAX,
   type MultipartParser,
   type MultipartPart,
   ProtocolError,
@@ -267,11 +268,17 @@ async function readJson(
   const { bytesMax, valuesMax } = DOCUMENT_ANSWER;
   const bytes = await readBytes(json, bytesMax);
   if (bytes === undefined) throw tooLarge(`more than ${bytesMax} bytes`);
-  const limits = { depthMax, valueCountMax: valuesMax, rowCountMax: MEMBERS_MAX };
+  const nestingMax = depthMax - 1 + DOCUMENT_NESTING_MAX;
+  const limits = { depthMax, nestingMax, valueCountMax: valuesMax, rowCountMax: MEMBERS_MAX };
   try {
     return await outline(bytes, limits);
   } catch (error) {
-    if (isTooMuch(error)) throw tooLarge(`more than ${MEMBERS_MAX} members`);
+    if (isTooMuch(error)) {
+      const isDeep = error.limit === "nesting";
+      throw tooLarge(
+        `more than ${isDeep ? `${DOCUMENT_NESTING_MAX} levels` : `${MEMBERS_MAX} members`}`,
+      );
+    }
     // A response that broke off counts as missing, and is not the document's fault.
     throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
   }
