@@ -40,5 +40,4 @@ export {
   usageSec,
 } from "./standing.ts";
 export type { Worker, WorkerId, WorkerLease } from "./worker.ts";
-export { WorkerWatch } from "./worker-ring.ts";
 export { Workers } from "./workers.ts";

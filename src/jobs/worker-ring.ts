@@ -193,26 +193,6 @@ export async function watchRing(
   }
 }
 
-/**
- * Watches the workers from a node that runs no jobs. If it is the only node left, no other notices
- * that the workers died, and their jobs would still count as running.
- */
-export class WorkerWatch {
-  readonly name = "jobs.worker-watch";
-  readonly #parts: WorkerRingParts;
-  readonly #leaseMs: number;
-
-  constructor(parts: WorkerRingParts, leaseMs: number) {
-    this.#parts = parts;
-    this.#leaseMs = leaseMs;
-  }
-
-  /** Its place is before the first worker. */
-  run(signal: AbortSignal): Promise<void> {
-    return watchRing(this.#parts, { id: "", leaseMs: this.#leaseMs }, signal);
-  }
-}
-
 /** Requeues everything that an expelled worker held. Returns the number of jobs. */
 export async function requeueAll(
   { runtime, kv, jobs }: WorkerRingParts,

@@ -12,6 +12,7 @@ import {
   Versionstamp,
   type Watch,
 } from "../kv/index.ts";
+import type { JobType } from "./job.ts";
 import { JobKeys } from "./job-keys.ts";
 import { WorkerExpelledError } from "./jobs-errors.ts";
 import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
@@ -71,12 +72,13 @@ export class Workers {
     return value && decodeWorker(id, value);
   }
 
-  /** All members in id order. */
-  async members(tx: ReadTransaction): Promise<Worker[]> {
+  /** All members, or only those that accept jobs of a type, in id order. */
+  async members(tx: ReadTransaction, type?: JobType): Promise<Worker[]> {
     const page = await tx.getRangePage(this.#keys.workers());
-    return page.entries.map(({ key, value }) =>
+    const all = page.entries.map(({ key, value }) =>
       decodeWorker(this.#keys.lastElement(key) as string, value),
     );
+    return type === undefined ? all : all.filter(({ types }) => types.includes(type));
   }
 
   /** Expelled workers whose jobs have not all been requeued. */

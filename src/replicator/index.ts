@@ -100,6 +100,7 @@ export type { OutagesParts } from "./jobs/outages.ts";
 export { Outages } from "./jobs/outages.ts";
 export { JOB_TYPES, ParkedJobs, SOURCE_WATCH_TYPE } from "./jobs/parked-jobs.ts";
 export { ReplicationOwnership } from "./jobs/replication-ownership.ts";
+export { LOCAL_RULE_TYPE, RULE_TYPES } from "./jobs/rule-jobs.ts";
 export type { FailingCount } from "./jobs/status-counts.ts";
 export { StoredLoginGates } from "./logins/stored-login-gates.ts";
 export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";

@@ -27,6 +27,7 @@ import {
   JobEventLog,
   JobIndex,
   JobRuns,
+  LOCAL_RULE_TYPE,
   NodeReporter,
   NodeStore,
   Outages,
@@ -43,6 +44,7 @@ import {
   ReplicationOwnership,
   Replicator,
   type ReplicatorConfig,
+  RULE_TYPES,
   RuleFollowers,
   RulePlans,
   RuleStore,
@@ -229,7 +231,7 @@ export function joinReplication(
   };
   const companions = new Companions(parts, [
     new SourceWatches(watching),
-    new RuleFollowers(watching),
+    ...RULE_TYPES.map((type) => new RuleFollowers(watching, type)),
     parts.indexBuilds,
     new Questions({
       ...parts,
@@ -255,4 +257,32 @@ export function joinReplication(
     measureHosts: () => endpoints.hostMeasures(),
   });
   return { endpoints, outages, clockSteps, scheduler, backlogWatch, nodeReporter };
+}
+
+export interface FollowLocalRulesOptions {
+  readonly endpoints: Endpoints;
+  readonly renewer: LeaseRenewer;
+  readonly nodeName: string;
+  readonly processId: string;
+}
+
+/**
+ * Creates the worker of a frontend. It follows the rules whose source is our own store, which
+ * needs no connection, and detects dead workers even if no replication node is left.
+ */
+export function followLocalRules(
+  parts: NodeParts,
+  { endpoints, renewer, nodeName: node, processId }: FollowLocalRulesOptions,
+) {
+  const { runtime, config, ruleStore: store } = parts;
+  const types = [LOCAL_RULE_TYPE];
+  const leaseMs = config.workerLeaseSec * 1000;
+  const worker = new JobWorker({ ...parts, renewer, node, processId, types, leaseMs });
+  const watching = { ...parts, store, endpoints, pace: new SweepPace(runtime.clock) };
+  const companions = new Companions(parts, [new RuleFollowers(watching, LOCAL_RULE_TYPE)]);
+  return {
+    name: "replicator.local-rules",
+    run: (signal: AbortSignal): Promise<void> =>
+      worker.run(signal, (membership) => companions.run(membership, signal)),
+  };
 }

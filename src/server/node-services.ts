@@ -2,17 +2,17 @@
 import { assert } from "../base/index.ts";
 import { processMeter } from "../host/index.ts";
 import type { Fetch } from "../http-client/index.ts";
-import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
+import { ActivityMonitor, type LeaseRenewer } from "../jobs/index.ts";
 import { AlertWatch } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import type { AssembledNode } from "./assemble-node.ts";
 import { SUBSPACES, USER_DATABASES_KEY } from "./layout.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import type { CountReport } from "./metrics/metrics.ts";
-import { ALL_JOB_TYPES, joinReplication } from "./node-parts.ts";
+import { ALL_JOB_TYPES, followLocalRules, joinReplication } from "./node-parts.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { KeyFollower } from "./secrets/key-follower.ts";
-import { reachOf } from "./serve-api.ts";
+import { openEndpoints, reachOf } from "./serve-api.ts";
 import { alertSettings } from "./settings/alert-settings.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
@@ -87,21 +87,20 @@ export function familyServices(
   return services;
 }
 
-/**
- * On a replication node, the services that run jobs; on any other, the one that detects that no
- * node runs them any more.
- */
+/** The services that run jobs: on a replication node all of them, on a frontend local rules only. */
 export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
   const { config, counts, parts } = node;
-  if (!config.nodeTypes.has("replication")) {
-    return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
-  }
   const { configuration, nodeName } = config;
+  const processId = String(process.pid);
+  if (!config.nodeTypes.has("replication")) {
+    const endpoints = openEndpoints(node, fetch);
+    return [followLocalRules(parts, { endpoints, renewer, nodeName, processId })];
+  }
   const { outages, clockSteps, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
     reach: reachOf(node, fetch),
     renewer,
     nodeName,
-    processId: String(process.pid),
+    processId,
     version: VERSION,
     measureProcess: processMeter(),
     measureRuns: () => counts.runs.totals,

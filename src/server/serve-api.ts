@@ -97,9 +97,21 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
  * to another.
  */
 export function askingParts(node: AssembledNode, fetch: Fetch) {
-  const { parts, shown } = node;
+  const { parts } = node;
   const { rules } = parts.replicator;
-  const endpoints = new Endpoints({
+  const endpoints = openEndpoints(node, fetch);
+  const rulePlans = new RulePlans({ ...parts, rules, endpoints });
+  if (!node.config.nodeTypes.has("replication")) {
+    const asked = new AskedQuestions({ ...parts, rules, plans: rulePlans });
+    return { checks: asked, rulePlans: asked };
+  }
+  return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
+}
+
+/** Opens endpoints as any owner, for the node itself rather than for a job. */
+export function openEndpoints(node: AssembledNode, fetch: Fetch): Endpoints {
+  const { parts, shown } = node;
+  return new Endpoints({
     ...parts,
     ...reachOf(node, fetch),
     // Final once the node listens.
@@ -108,12 +120,6 @@ export function askingParts(node: AssembledNode, fetch: Fetch) {
     },
     spendingFor: (address) => parts.budgets.spendingFor(address),
   });
-  const rulePlans = new RulePlans({ ...parts, rules, endpoints });
-  if (!node.config.nodeTypes.has("replication")) {
-    const asked = new AskedQuestions({ ...parts, rules, plans: rulePlans });
-    return { checks: asked, rulePlans: asked };
-  }
-  return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
 /** Access of the node to databases, local and remote. */

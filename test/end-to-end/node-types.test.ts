@@ -144,6 +144,20 @@ onSharedStores((openStore) => {
       expect(await lastError()).toMatchObject({ error: "no_replication_node" });
       expect(requestCount).toBe(0);
 
+      // A rule over its own databases needs no connection.
+      await frontend.call("PUT", "/a");
+      const ownRule = { source: "local", databases: ["a"], target: "copy-of-{db}" };
+      expect(await frontend.call("PUT", "/_tandem/rules/own?dry_run=true", ownRule)).toMatchObject({
+        status: 200,
+        body: { create: { count: 1, first: ["a"] }, cancel: { count: 0, first: [] } },
+      });
+      expect((await frontend.call("PUT", "/_tandem/rules/own", ownRule)).status).toBe(201);
+      await frontend.onceAnswered(
+        async () => (await frontend.call("GET", "/_tandem/rules/own")).body.status,
+        ({ jobs, last_error }) => jobs === 1 && last_error === null,
+      );
+      expect(await workers(frontend)).toEqual([]);
+
       const replicator = processes.start({ ...options, flags: ["--node-type", "replication"] });
       expect((await answered).body).toMatchObject({ error: "db_not_found" });
       expect(requestCount).toBeGreaterThan(0);
@@ -154,12 +168,6 @@ onSharedStores((openStore) => {
       expect(await plan()).toMatchObject({
         status: 502,
         body: { reason: expect.stringContaining("The source cannot be listed") },
-      });
-      await frontend.call("PUT", "/a");
-      const ownRule = { source: "local", databases: ["a"], target: "copy-of-{db}" };
-      expect(await frontend.call("PUT", "/_tandem/rules/own?dry_run=true", ownRule)).toMatchObject({
-        status: 200,
-        body: { create: { count: 1, first: ["a"] }, cancel: { count: 0, first: [] } },
       });
       await frontend.onceAnswered(lastError, (last) => last?.error !== "no_replication_node");
       expect(listeningPorts(frontend.child.pid as number)).toEqual([frontend.port]);

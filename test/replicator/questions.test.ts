@@ -40,10 +40,10 @@ test("a question fails immediately without a node that answers, and as soon as t
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
-  expect((await plan(RULE)).found).toMatchObject(refused);
+  expect((await plan(SILENT_RULE)).found).toMatchObject(refused);
+  expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
   await worker.start();
   await world.time.run(world.time.nowMs + 2000);
-  expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
 
   const planned = plan(SILENT_RULE);
   await world.time.run(world.time.nowMs + 1000, () => asking.length > 0);
@@ -56,5 +56,31 @@ test("a question fails immediately without a node that answers, and as soon as t
     frontend.kv.read((tx) => frontend.jobs.list(tx, "question", { limit: 10 })),
   );
   expect(left.entries).toEqual([]);
+  await frontend.stop();
+});
+
+test("a frontend follows a rule over its own databases, also when the rule had another source before", async () => {
+  const { world, frontend } = await open();
+  const { rules } = frontend.replicator;
+  const put = (rule: object) => world.until(rules.put("rule", { ...rule }, AUTHORITY));
+  const shown = async () => (await world.until(rules.get("rule")))?.summary;
+  const jobsLeft = () =>
+    world.until(frontend.kv.read((tx) => frontend.jobs.list(tx, "replication", { limit: 10 })));
+  await put(SILENT_RULE);
+  expect((await shown())?.failure).toMatchObject({ error: "no_replication_node" });
+  await put(RULE);
+  await world.time.run(world.time.nowMs + 1000);
+  expect(await shown()).toMatchObject({ jobCount: 1, failure: undefined });
+
+  await frontend.createDatabase("ab");
+  await put({ ...RULE, databases: ["a*"], target: "copy-{db}" });
+  await world.time.run(world.time.nowMs + 1000);
+  expect((await shown())?.jobCount).toBe(2);
+  await put(SILENT_RULE);
+  await world.time.run(world.time.nowMs + 1000);
+  expect((await shown())?.failure).toMatchObject({ error: "no_replication_node" });
+  await world.until(rules.remove("rule", AUTHORITY));
+  await world.time.run(world.time.nowMs + 1000);
+  expect((await jobsLeft()).entries).toEqual([]);
   await frontend.stop();
 });

@@ -16,7 +16,7 @@ import {
   type SecretLookup,
 } from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
-import { joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
+import { followLocalRules, joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
 import { sealedRequests } from "../../src/server/secrets/sealed-forms.ts";
 
 export const JOBS_SUBSPACE = SUBSPACES.jobs;
@@ -75,6 +75,8 @@ export function composeNode({
     ...{ runtime, kv, functions, ids, config: settings, hooks, jobs, failuresMax, nodeName },
     ...sealing,
   });
+  const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers });
+  const process = { renewer, nodeName, processId: "1" };
   const replication = joinReplication(parts, {
     reach: {
       functions,
@@ -86,9 +88,7 @@ export function composeNode({
       userAgent: "Tandem",
       lookUpSecret,
     },
-    renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers }),
-    nodeName,
-    processId: "1",
+    ...process,
     version: "0",
     measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 2 }),
     measureRuns: () => NO_RUNS,
@@ -96,5 +96,7 @@ export function composeNode({
   const checks = new ReplicationChecks({ ...parts, endpoints: replication.endpoints });
   const { rules } = parts.replicator;
   const rulePlans = new RulePlans({ ...parts, rules, endpoints: replication.endpoints });
-  return { ...parts, ...replication, checks, rulePlans };
+  // For a frontend, in place of the scheduler.
+  const localRules = followLocalRules(parts, { endpoints: replication.endpoints, ...process });
+  return { ...parts, ...replication, checks, rulePlans, localRules };
 }

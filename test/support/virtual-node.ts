@@ -1,12 +1,10 @@
 /** A node in virtual time: what takes hours is over at once, and the same happens each time. */
 import { Utf8Text } from "../../src/base/index.ts";
-import { ActivityMonitor, WorkerWatch } from "../../src/jobs/index.ts";
+import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { JOB_TYPES } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { composeNode, type NodeParts } from "./compose-node.ts";
 import { ADMIN } from "./open-node.ts";
-
-const LEASE_MS = 5000;
 
 export interface VirtualNodeOptions extends Omit<NodeParts, "runtime" | "kv"> {
   /** A world that other nodes share. */
@@ -40,7 +38,7 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
         node.removedDatabases,
         node.remover,
         indexFolder,
-        runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS),
+        runsJobs ? scheduler : node.localRules,
       ];
       const run = (service: (typeof services)[number]): Promise<void> =>
         service.run(signal).catch((error: unknown) => {

@@ -1,9 +1,10 @@
 /**
- * `/_tandem/workers`: the workers and their jobs. CouchDB has no counterpart; `_membership` lists
+ * `/_tandem/workers`: the workers that run replications, and their jobs. CouchDB has no counterpart; `_membership` lists
  * only nodes.
  */
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "../../replicator/index.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
@@ -20,7 +21,7 @@ export function workersRoutes(parts: WorkersParts): readonly Route[] {
 
 async function listWorkers({ kv, jobs }: WorkersParts): Promise<ApiResponse> {
   const { workers, expelled } = await kv.read(async (tx) => {
-    const members = await jobs.workers.members(tx);
+    const members = await jobs.workers.members(tx, REPLICATION_JOB_TYPE);
     return {
       workers: await Promise.all(
         members.map(async ({ id, node, processId, types, sinceMs, leaseMs }) => {

@@ -18,7 +18,7 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import type { WatchedPlace } from "../request/watched-place.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
-import { RULE_TYPE } from "./rule-jobs.ts";
+import { LOCAL_RULE_TYPE, RULE_TYPE } from "./rule-jobs.ts";
 
 /** The queue's type of the watchers; the id of one is its source. */
 export const SOURCE_WATCH_TYPE = "source-watch";
@@ -31,6 +31,7 @@ export const JOB_TYPES = [
   REPLICATION_JOB_TYPE,
   SOURCE_WATCH_TYPE,
   RULE_TYPE,
+  LOCAL_RULE_TYPE,
   QUESTION_TYPE,
 ] as const;
 

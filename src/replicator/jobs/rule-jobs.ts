@@ -2,8 +2,16 @@
 import { type Random, randomHex } from "../../base/index.ts";
 import { persistentJobId } from "./job-data.ts";
 
-/** The queue's type of the jobs that follow rules; the id of one is the rule's name. */
+/** Job type of the followers of rules whose source is another server. Their id is the rule's name. */
 export const RULE_TYPE = "rule";
+
+/**
+ * Job type of the followers of rules whose source is our own store. They open no connection, so
+ * frontends run them as well.
+ */
+export const LOCAL_RULE_TYPE = "local-rule";
+
+export const RULE_TYPES = [RULE_TYPE, LOCAL_RULE_TYPE] as const;
 
 /** Before the random part of a rule's uuid: no database has one like it. */
 const UUID_PREFIX = "rule-";

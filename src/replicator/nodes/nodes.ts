@@ -2,6 +2,7 @@
 import type { Runtime } from "../../base/index.ts";
 import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { NodeId, NodeReport } from "./node-report.ts";
 import { NodeStore, type StoredNode } from "./node-store.ts";
 import { type MinuteCounts, RunRates } from "./run-rates.ts";
@@ -101,7 +102,7 @@ export class Nodes {
   }
 
   async #entries(tx: ReadTransaction): Promise<readonly NodeEntry[]> {
-    const members = await this.#parts.jobs.workers.members(tx);
+    const members = await this.#parts.jobs.workers.members(tx, REPLICATION_JOB_TYPE);
     const stored = await this.#store.list(tx);
     const storedBy = new Map(stored.map((one) => [one.report.worker, one]));
     const memberIds = new Set(members.map(({ id }) => id));

@@ -9,7 +9,9 @@ import { EndpointError } from "../endpoints/endpoint.ts";
 import { QUESTION_TYPE } from "../jobs/parked-jobs.ts";
 import { CHECK_MS_MAX, type ReplicationCheck } from "../replication-checks.ts";
 import type { Replicator } from "../replicator.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { Members } from "../request/parse-fields.ts";
+import { parseRule } from "../rules/rule.ts";
 import { LISTING_MS_MAX, type RulePlan, type RulePlans } from "../rules/rule-plans.ts";
 import type { Rules } from "../rules/rules.ts";
 import { NoReplicationNodeError, type QuestionAnswer, type QuestionKind } from "./question.ts";
@@ -26,8 +28,10 @@ export interface AskedQuestionsParts {
   readonly jobs: Jobs;
   readonly replicator: Pick<Replicator, "find">;
   readonly rules: Pick<Rules, "check">;
-  /** What needs no connection. */
-  readonly plans: Pick<RulePlans, "ofRemoval">;
+  /** Makes the plans that need no connection. */
+  readonly plans: RulePlans;
+  /** Read at each use. */
+  readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
 export class AskedQuestions {
@@ -61,7 +65,9 @@ export class AskedQuestions {
     owner: Authority,
     signal: AbortSignal,
   ): Promise<RulePlan> {
-    await this.#parts.rules.check(name, members);
+    const { rules, plans, config } = this.#parts;
+    const rule = parseRule(await rules.check(name, members), config);
+    if (rule.server === undefined) return plans.ofPut(name, members, owner, signal);
     const answer = await this.#ask("plan", { name, members, owner }, LISTING_MS_MAX, signal);
     return answer as unknown as RulePlan;
   }
@@ -107,8 +113,7 @@ export class AskedQuestions {
 
   /** Whether there is a node that answers questions. */
   async #isAnswered(tx: ReadTransaction): Promise<boolean> {
-    const workers = await this.#parts.jobs.workers.members(tx.snapshot);
-    return workers.some(({ types }) => types.includes(QUESTION_TYPE));
+    return (await this.#parts.jobs.workers.members(tx.snapshot, QUESTION_TYPE)).length > 0;
   }
 
   /** Settles when the last node that answers questions has gone. */

@@ -1,14 +1,12 @@
 /** The rules that this node follows (`rule-follower.ts`), beside the jobs of its slots. */
 import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
-import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
-import type { Endpoints } from "../endpoints/endpoints.ts";
 import { describeFailure } from "../failures/failure.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
-import { RULE_TYPE } from "../jobs/rule-jobs.ts";
-import { openListedServer } from "./listed-server.ts";
+import type { RULE_TYPES } from "../jobs/rule-jobs.ts";
+import { type ListedServerParts, openListedServer } from "./listed-server.ts";
 import { parseRule } from "./rule.ts";
 import {
   type FollowedRule,
@@ -21,17 +19,19 @@ import { decodeRuleProgress, encodeRuleProgress, type RuleProgress } from "./rul
 /** Before a source is asked again that could not be: so long at first, and twice as long each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
 
-export interface RuleFollowersParts extends RuleFollowerParts, CompanionParts {
-  readonly databases: DatabaseRegistry;
-  readonly endpoints: Endpoints;
+export interface RuleFollowersParts
+  extends RuleFollowerParts,
+    CompanionParts,
+    Omit<ListedServerParts, "kv"> {
   readonly config: RuleFollowerParts["config"] & CompanionParts["config"];
 }
 
 export class RuleFollowers implements CompanionWork {
-  readonly type = RULE_TYPE;
+  readonly type: (typeof RULE_TYPES)[number];
   readonly #parts: RuleFollowersParts;
 
-  constructor(parts: RuleFollowersParts) {
+  constructor(parts: RuleFollowersParts, type: (typeof RULE_TYPES)[number]) {
+    this.type = type;
     this.#parts = parts;
   }
 

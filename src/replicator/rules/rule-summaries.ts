@@ -7,7 +7,7 @@ import type { IndexView } from "../jobs/index-view.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleBehindList, ruleFlagValue } from "../jobs/job-status.ts";
-import { RULE_TYPE } from "../jobs/rule-jobs.ts";
+import { RULE_TYPES } from "../jobs/rule-jobs.ts";
 import { StatusCounts } from "../jobs/status-counts.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { decodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
@@ -49,9 +49,9 @@ export class RuleSummaries {
   }
 
   async read(view: IndexView, name: string, uuid: string): Promise<RuleSummary> {
-    const [job, jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec] =
+    const [followers, jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec] =
       await Promise.all([
-        this.#parts.jobs.get(view.tx, { type: RULE_TYPE, id: name }),
+        Promise.all(RULE_TYPES.map((type) => this.#parts.jobs.get(view.tx, { type, id: name }))),
         this.#counts.all(view, uuid),
         this.#counts.states(view, uuid),
         this.#counts.rows(view, ["rule", ruleFlagValue(uuid, "failing")]),
@@ -60,6 +60,7 @@ export class RuleSummaries {
         this.#lagSec(view, uuid),
       ]);
     const counts = { jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec };
+    const job = followers.find((follower) => follower !== undefined);
     const progress = decodeRuleProgress(job?.data ?? {});
     const failure = progress.failure ?? (await this.#unfollowed(view.tx, job));
     return { ...progress, failure, ...counts };
@@ -70,8 +71,8 @@ export class RuleSummaries {
     job: Job | undefined,
   ): Promise<ReplicationFailure | undefined> {
     if (job?.state !== "pending") return undefined;
-    const workers = await this.#parts.jobs.workers.members(tx);
-    return workers.some(({ types }) => types.includes(RULE_TYPE)) ? undefined : UNFOLLOWED;
+    const workers = await this.#parts.jobs.workers.members(tx, job.type);
+    return workers.length > 0 ? undefined : UNFOLLOWED;
   }
 
   async #lagSec(view: IndexView, uuid: string): Promise<number> {

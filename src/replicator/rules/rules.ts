@@ -12,7 +12,7 @@ import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
-import { newRuleUuid, RULE_TYPE } from "../jobs/rule-jobs.ts";
+import { LOCAL_RULE_TYPE, newRuleUuid, RULE_TYPE, RULE_TYPES } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { type Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
@@ -54,6 +54,12 @@ export interface RulesParts {
 /** A rule with what is known of its jobs. */
 export interface ShownRule extends NamedRule {
   readonly summary: RuleSummary;
+}
+
+/** A rule with its secrets in place of their masks. */
+interface CheckedRule {
+  readonly whole: Members;
+  readonly rule: Rule;
 }
 
 export type PutOutcome = "created" | "changed" | "same";
@@ -130,7 +136,7 @@ export class Rules {
         const all = await store.page(tx.snapshot, { after: undefined, limit: RULES_MAX });
         if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
       }
-      await this.#write(tx, name, stored, whole, owner);
+      await this.#write(tx, name, stored, { whole, rule }, owner);
       await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), rule.concurrency);
       const { userName } = owner;
       tx.afterCommit(() => runtime.trace.event("replication.rule-put", { rule: name, userName }));
@@ -153,7 +159,7 @@ export class Rules {
       const { members, owner } = stored.content;
       const changed = change(members, sampleReplication(parseRule(members, config), config), owner);
       if (changed === undefined) return false;
-      await this.#write(tx, name, stored, this.#checked(name, changed, members).whole, owner);
+      await this.#write(tx, name, stored, this.#checked(name, changed, members), owner);
       return true;
     });
   }
@@ -163,7 +169,7 @@ export class Rules {
     tx: Transaction,
     name: string,
     stored: RuleIdentity | undefined,
-    members: Members,
+    { whole: members, rule }: CheckedRule,
     owner: Authority,
   ): Promise<void> {
     const { runtime, jobs, ruleStore: store } = this.#parts;
@@ -171,7 +177,10 @@ export class Rules {
     const generation = (stored?.generation ?? 0) + 1;
     const nowMs = runtime.clock.nowMs();
     store.set(tx, name, { uuid, generation }, { members, owner, changedMs: nowMs });
-    const job = { type: RULE_TYPE, id: name };
+    const [type, formerType] =
+      rule.server === undefined ? [LOCAL_RULE_TYPE, RULE_TYPE] : [RULE_TYPE, LOCAL_RULE_TYPE];
+    await jobs.remove(tx, { type: formerType, id: name });
+    const job = { type, id: name };
     const nowSec = Math.floor(nowMs / 1000);
     const isFollowed = await jobs.resubmit(tx, job, nowSec);
     if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
@@ -184,7 +193,7 @@ export class Rules {
       const stored = await store.get(tx, name);
       if (stored === undefined) return false;
       store.remove(tx, name, stored, runtime.clock.nowMs());
-      await jobs.remove(tx, { type: RULE_TYPE, id: name });
+      for (const type of RULE_TYPES) await jobs.remove(tx, { type, id: name });
       await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), undefined);
       removedDatabases.mark(tx, stored.uuid);
       tx.afterCommit(() =>
@@ -216,11 +225,7 @@ export class Rules {
     return renewedCount;
   }
 
-  #checked(
-    name: string,
-    members: Members,
-    stored: Members | undefined,
-  ): { readonly whole: Members; readonly rule: Rule } {
+  #checked(name: string, members: Members, stored: Members | undefined): CheckedRule {
     if (!NAME.test(name)) throw new ReplicationInvalidError(nameFault(name));
     const body = Utf8Text.of(JSON.stringify(members));
     if (utf8Encode(body.text).length > RULE_BYTES_MAX) {

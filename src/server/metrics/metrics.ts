@@ -236,7 +236,7 @@ export class Metrics implements NodeMetrics {
   async #gauges(): Promise<readonly GaugeRow[]> {
     const { kv, jobs, replicator, clock } = this.#parts;
     const figures = await replicator.figures.read();
-    const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot));
+    const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
     const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
     const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
     const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
