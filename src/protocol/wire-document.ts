@@ -68,7 +68,10 @@ export interface WireDocument {
   readonly body: Utf8Text;
 }
 
-/** Maximum nesting of a document. Much code that reads JSON, here and elsewhere, recurses for each level. */
+/**
+ * Maximum nesting of a document. Much code that reads JSON, here and elsewhere, recurses for each
+ * level.
+ */
 export const DOCUMENT_NESTING_MAX = 10_000;
 
 /** Members that a reader receives and may send back, but that have no effect on a write. */

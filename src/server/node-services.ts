@@ -87,7 +87,7 @@ export function familyServices(
   return services;
 }
 
-/** The services that run jobs: on a replication node all of them, on a frontend local rules only. */
+/** The services that run jobs: all of them on a replication node, local rules on a frontend. */
 export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
   const { config, counts, parts } = node;
   const { configuration, nodeName } = config;

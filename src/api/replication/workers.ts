@@ -1,6 +1,6 @@
 /**
- * `/_tandem/workers`: the workers that run replications, and their jobs. CouchDB has no counterpart; `_membership` lists
- * only nodes.
+ * `/_tandem/workers`: the workers that run replications, and their jobs. CouchDB has no
+ * counterpart; `_membership` lists only nodes.
  */
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
