@@ -19,6 +19,8 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const OTHERS_COUNT = 500;
 const DOCUMENT_COUNT = 400;
 const WRITE_MS = 40;
+/** Just within the time that a request may be without an answer. */
+const SLOW_WRITE_MS = 29_000;
 const SOURCE = `${SERVER_URL}/a`;
 const TARGET = `${SERVER_URL}/b`;
 const BODY = { source: SOURCE, target: TARGET, worker_batch_size: 1, worker_processes: 1 };
@@ -33,7 +35,7 @@ function isWrite({ method, url }: FetchRequest): boolean {
 }
 
 /** A node whose other jobs wait for a server that never answers; `writes` are those of the target, and when each ended. */
-async function openBusyNode(othersCount = OTHERS_COUNT) {
+async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
   const world = new World("cancelled-runs");
   const { kv, databases, ...parts } = composeNode(world.openNode());
   const server = new SimulatedServer({ kv, databases, ...parts });
@@ -41,7 +43,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT) {
   const write = async (request: FetchRequest) => {
     const entry = { beganMs: world.time.nowMs, endedMs: Number.POSITIVE_INFINITY };
     writes.push(entry);
-    await world.time.sleep(WRITE_MS);
+    await world.time.sleep(writeMs);
     const answer = await server.serve(request);
     entry.endedMs = world.time.nowMs;
     return responseOf(answer);
@@ -180,6 +182,27 @@ test.each(WAYS)("nothing is written after the answer when %s", async (_, make) =
   await end();
   await rests();
 });
+
+test.each(WAYS)("a slow write is waited for when %s", async (_, make) => {
+  const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
+  const end = await make(ask);
+  await seesWrites(2);
+  await end();
+  await rests();
+});
+
+test.each([false, true])(
+  "a slow write is waited for before _replicate answers a cancel, continuous: %s",
+  async (continuous) => {
+    const { ask, api, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
+    const body = { ...BODY, continuous };
+    const started = api.ask("POST /_replicate", { body });
+    await seesWrites(2);
+    await ask("POST /_replicate", { ...body, cancel: true });
+    await rests();
+    await started;
+  },
+);
 
 test.each([false, true])(
   "nothing is written after _replicate answers a cancel, continuous: %s",

@@ -66,13 +66,12 @@ const MISREAD_LENGTH_MAX = 200;
 /** Resources of a database and of a server that respond when something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
-/** Writes in progress when their run stops. A last checkpoint may take as long. */
+/** Writes in progress when their run stops. */
 const LINGERING = {
   isWrite: ({ method, url }: FetchRequest) =>
     method === "PUT" || (method === "POST" && url.endsWith("/_bulk_docs")),
   waits: (reason: unknown) =>
     ["JOBS_HALTED", "REPLICATOR_STOPPED"].includes(errorCode(reason) ?? ""),
-  lingerMsMax: 5000,
 };
 
 /** Pause before a response that broke off is requested again. */
@@ -202,7 +201,7 @@ export class HttpRequests {
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
-    const lingering = withLinger(parts.runtime.clock, parts.fetch, LINGERING);
+    const lingering = withLinger(parts.fetch, LINGERING);
     const noted = withSecretsNoted(lingering, parts.secrets);
     const spanned = withSpans(parts.runtime, this.#timed(noted));
     const watched = activity === undefined ? spanned : withActivity(spanned, activity);
