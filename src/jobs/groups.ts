@@ -151,13 +151,15 @@ export class Groups {
   }
 
   /**
-   * Groups among these that run as many jobs as they may, and the number of queued jobs for which
-   * they have no room, counted up to `limit`. A snapshot read.
+   * Groups that run as many jobs as they may or more, and how many should stop: those above the
+   * limit, and one for each queued job, counted up to `limit`. `held` is the number of running jobs
+   * by group that a worker holds. Of these it should stop its part, rounded up, since the other
+   * workers stop theirs. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
     type: JobType,
-    groups: ReadonlySet<string>,
+    held: ReadonlyMap<string, number>,
     { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
   ): Promise<ReadonlyMap<string, number>> {
     const { snapshot } = tx;
@@ -165,14 +167,16 @@ export class Groups {
     const found = new Map<string, number>();
     for (const { key, value } of entries) {
       const group = this.#keys.lastElement(key) as string;
-      if (!groups.has(group)) continue;
+      const heldCount = held.get(group);
+      if (heldCount === undefined) continue;
       const { running } = await this.#counts.read(tx, type, group);
       const excess = running - limitOf(value);
       if (excess < 0) continue;
       const due = this.#keys.groupPendingUntil(type, group, dueBySec);
       const waiting = await snapshot.getRangePage(due, { limit });
       const stopCount = excess + waiting.entries.length;
-      if (stopCount > 0) found.set(group, stopCount);
+      const ownCount = Math.ceil((stopCount * heldCount) / Math.max(1, running));
+      if (ownCount > 0) found.set(group, ownCount);
     }
     return found;
   }

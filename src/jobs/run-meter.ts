@@ -44,8 +44,12 @@ export class RunMeter {
   }
 
   /** The groups of running jobs. */
-  groups(): Set<string> {
-    return new Set([...this.#running.values()].map(({ group }) => group));
+  groups(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { group } of this.#running.values()) {
+      counts.set(group, (counts.get(group) ?? 0) + 1);
+    }
+    return counts;
   }
 
   /**

@@ -170,7 +170,7 @@ test("an acceptance is charged ahead, and what was not used comes back", async (
   await pass(1);
   meter.end(first);
   await pass(19);
-  expect([...meter.groups()]).toEqual(["a"]);
+  expect([...meter.groups().keys()]).toEqual(["a"]);
   await charge(...meter.takeBill());
   meter.end(second);
   await charge(...meter.takeBill());
@@ -509,7 +509,15 @@ test("a group is crowded when its limit is reached and others of it are due", as
   const nowDue = Math.floor(nowSec());
   const crowded = () =>
     kv.read((tx) =>
-      jobs.groups.crowded(tx, TYPE, new Set(["a", "b"]), { dueBySec: nowDue, limit: 10 }),
+      jobs.groups.crowded(
+        tx,
+        TYPE,
+        new Map([
+          ["a", 1],
+          ["b", 1],
+        ]),
+        { dueBySec: nowDue, limit: 10 },
+      ),
     );
   expect([...(await crowded())]).toEqual([]);
   await acceptSome(10, nowDue);
@@ -522,7 +530,8 @@ test("a group whose limit is lowered has as many jobs too many, whether others w
   const nowDue = Math.floor(nowSec());
   await acceptSome(10, nowDue);
   const due = { dueBySec: nowDue, limit: 10 };
-  const crowded = () => kv.read((tx) => jobs.groups.crowded(tx, TYPE, new Set(["a"]), due));
+  const crowded = (heldCount = 3) =>
+    kv.read((tx) => jobs.groups.crowded(tx, TYPE, new Map([["a", heldCount]]), due));
   for (const [limit, count] of [
     [4, undefined],
     [3, undefined],
@@ -531,6 +540,9 @@ test("a group whose limit is lowered has as many jobs too many, whether others w
     await setLimit("a", limit);
     expect((await crowded()).get("a")).toBe(count);
   }
+  // Two workers with one and two of them stop their parts.
+  expect((await crowded(1)).get("a")).toBe(1);
+  expect((await crowded(2)).get("a")).toBe(2);
   await add("a4", "a");
   expect((await crowded()).get("a")).toBe(3);
 });

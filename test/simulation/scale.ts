@@ -299,7 +299,7 @@ class ScaleNode {
     const limit = waitingCountMax(running, slots);
     const waiting = await this.#transact(async (tx) => ({
       count: await this.#jobs.pendingJobCount(tx.snapshot, TYPE, { dueBySec, limit }),
-      givingWay: await this.#jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), dueBySec),
+      givingWay: await this.#jobs.groups.givingWay(tx, TYPE, this.#meter.groups().keys(), dueBySec),
     }));
     for (const run of chooseStops(running, slots, waiting)) await this.#stop(run);
   }

@@ -117,7 +117,7 @@ export class SlotCluster {
     const dueBySec = this.#wallSec();
     const waiting = await this.transact(async (tx) => ({
       count: await this.jobs.pendingJobCount(tx, TYPE, { dueBySec, limit: churnMax }),
-      givingWay: await this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), dueBySec),
+      givingWay: await this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups().keys(), dueBySec),
     }));
     const slots = {
       jobsMax: slotCount,

@@ -289,17 +289,22 @@ export class Scheduler {
     return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
   }
 
-  /** Groups with jobs here of which no more may run, and how many of theirs wait. */
+  /** Groups with jobs here of which no more may run, and how many of the jobs here should stop. */
   #crowded(): Promise<ReadonlyMap<string, number>> {
-    const groups = new Set(this.#running.meter.groups());
+    const held = this.#running.meter.groups();
     const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax };
-    return this.#kv.read((tx) => this.#jobs.groups.crowded(tx, REPLICATION_JOB_TYPE, groups, due));
+    return this.#kv.read((tx) => this.#jobs.groups.crowded(tx, REPLICATION_JOB_TYPE, held, due));
   }
 
   #givingWay(): Promise<readonly string[]> {
     const dueBySec = this.#nowSec();
     return this.#kv.read((tx) =>
-      this.#jobs.groups.givingWay(tx, REPLICATION_JOB_TYPE, this.#running.meter.groups(), dueBySec),
+      this.#jobs.groups.givingWay(
+        tx,
+        REPLICATION_JOB_TYPE,
+        this.#running.meter.groups().keys(),
+        dueBySec,
+      ),
     );
   }
 
