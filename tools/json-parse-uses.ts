@@ -56,12 +56,10 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "replicator/nodes/node-report.ts": OWN_RECORD,
   "replicator/request/parse-fields.ts":
     "parses exactly the members whose numbers are compared or sent",
-  "replicator/rules/rule-store.ts": OWN_RECORD,
-  "replicator/rules/rules.ts": "reads settings of a rule, which are checked",
+  "replicator/rules/rule-store.ts": "reads its own record, and the members of a rule exactly",
   "replicator/run/filter-code.ts": STRINGS,
   "replicator/run/own-checkpoint.ts": OWN_RECORD,
-  "replicator/run/replication-log.ts":
-    "reads a checkpoint, whose sequences were printed by JSON.stringify",
+  "replicator/run/replication-log.ts": "reads a checkpoint, and its sequences exactly",
   "server/reclaim-rounds.ts": OWN_RECORD,
   "server/secrets/key-record.ts": OWN_RECORD,
   "server/secrets/sealed-forms.ts": OWN_RECORD,

@@ -128,7 +128,7 @@ export class Database implements HookedDatabase {
     const seal = hooks.find((hook) => hook.seal !== undefined)?.seal;
     this.isSealed = seal !== undefined;
     const sealOf = bodySeals(seal, record.uuid);
-    const reader = new DocumentReader(keys, record.uuid, { readRule: parts.readRule, sealOf });
+    const reader = new DocumentReader(keys, record, { readRule: parts.readRule, sealOf });
     const counts = new ChangeCounts(keys, runtime.random);
     const locals = new LocalDocuments(keys);
     const leaves = new LeafWriter(runtime, this, sealOf);

@@ -158,6 +158,31 @@ describe("databases", () => {
     await ask("PUT /films/_revs_limit", { body: "5" });
     expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
   });
+
+  test("documents are shown with no more revisions than the limit, once that is lower", async () => {
+    const { ask } = await openFilms();
+    let rev = "";
+    const revisions: string[] = [];
+    for (let count = 0; count < 4; count++) {
+      const written = await ask("PUT /films/a", { body: rev === "" ? {} : { _rev: rev } });
+      rev = written.json.rev;
+      revisions.unshift(rev.slice(2));
+    }
+    const shown = async () => (await ask("GET /films/a?revs=true")).json._revisions;
+    expect(await shown()).toEqual({ start: 4, ids: revisions });
+    await ask("PUT /films/_revs_limit", { body: "2" });
+    const cut = { start: 4, ids: revisions.slice(0, 2) };
+    expect(await shown()).toEqual(cut);
+    const docs = { docs: [{ id: "a" }] };
+    const bulk = await ask("POST /films/_bulk_get?revs=true", { body: docs });
+    expect(bulk.json.results[0].docs[0].ok._revisions).toEqual(cut);
+    const open = await ask("GET /films/a?open_revs=all&revs=true", {
+      headers: { Accept: "application/json" },
+    });
+    expect(open.json[0].ok._revisions).toEqual(cut);
+    await ask("PUT /films/_revs_limit", { body: "9" });
+    expect(await shown()).toEqual({ start: 4, ids: revisions });
+  });
 });
 
 test.each([

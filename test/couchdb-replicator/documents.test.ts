@@ -288,6 +288,17 @@ describe("create_target_with_options", () => {
     expect(await pair.ids(database)).toEqual(["doc-0"]);
   });
 
+  test("numbers among the parameters are sent as written", async () => {
+    await pair.here.call("PUT", "/exact-parameters");
+    await write(pair.here, "exact-parameters", documents(1));
+    const parameters = '{"x":369553424691494913,"y":1.0,"z":-0.0,"b":true}';
+    const members = `"create_target":true,"create_target_params":${parameters}`;
+    const body = JSON.stringify(pair.body("exact-parameters")).replace("{", `{${members},`);
+    await pair.here.call("POST", "/_replicate", body);
+    const created = pair.target.requests.find(({ method }) => method === "PUT");
+    expect(created?.path).toBe("/exact-parameters/?x=369553424691494913&y=1.0&z=-0.0&b=true");
+  });
+
   test("should_not_create_target_with_q_any: without the word, nothing is made", async () => {
     await pair.here.call("PUT", "/not-made");
     const more = { create_target: false, create_target_params: { q: "4" } };

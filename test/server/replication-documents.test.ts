@@ -13,14 +13,26 @@ let count = 0;
 let id = "";
 
 async function ask(method: string, path: string, as?: string, body?: unknown) {
-  const authorization = as && { Authorization: `Basic ${Buffer.from(as).toString("base64")}` };
   const response = await fetch(`${server.url}${path}`, {
     method,
-    headers: { "Content-Type": "application/json", ...authorization },
+    headers: as === undefined ? { "Content-Type": "application/json" } : headersOf(as),
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
   return { status: response.status, json: (await response.json()) as any };
+}
+
+const headersOf = (as: string): Record<string, string> => ({
+  Authorization: `Basic ${Buffer.from(as).toString("base64")}`,
+  "Content-Type": "application/json",
+});
+
+function putText(path: string, as: string, body: string): Promise<Response> {
+  return fetch(`${server.url}${path}`, { method: "PUT", headers: headersOf(as), body });
+}
+
+async function readText(path: string, as: string): Promise<string> {
+  return (await fetch(`${server.url}${path}`, { headers: headersOf(as) })).text();
 }
 
 beforeAll(async () => {
@@ -105,6 +117,18 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
       }
     },
   );
+
+  test("shows others the numbers of a selector as written, also next to an address", async () => {
+    const selector = '{"n":[369553424691494913,1.0,1e3,-0.0],"m":"a@b","o":{"2":1,"1":0}}';
+    const url = JSON.stringify('https://u:hidden@h/a"\\');
+    const rest = `"selector":${selector},"u":[${url},"\\u00e9",1.0]`;
+    const body = `{"source":${url},"target":"b",${rest}}`;
+    const { status } = await putText(`/${database}/${id}`, ALICE, body);
+    expect(status).toBe(201);
+    const shown = await readText(`/${database}/${id}`, BOB);
+    expect(shown).toContain(rest.replace("u:hidden@", ""));
+    expect(shown).not.toContain("hidden");
+  });
 
   test("is written by its owner alone", async () => {
     const { rev } = (await put(ALICE)).json;

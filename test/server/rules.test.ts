@@ -67,6 +67,25 @@ test("a rule that is longer than any may be is refused, and nothing of it is kep
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
+test("a rule keeps the form of the numbers of its parameters, shown and changed", async () => {
+  const { ask } = await openWholeApi();
+  const request = (text: string, body?: string) =>
+    ask(text, { headers: BASIC, ...(body === undefined ? {} : { body }) });
+  const parameters = '"create_target_params":{"x":369553424691494913,"y":1.0,"z":-0.0}';
+  const rule = (databases: string) =>
+    `{"source":"local","target":"https://b.example/{db}","databases":["${databases}"],${parameters}}`;
+  const put = (body: string) => request("PUT /_tandem/rules/users", body);
+  expect(await put(rule("a-*"))).toMatchObject({ status: 201 });
+  expect(await put(rule("a-*"))).toMatchObject({ json: { no_changes: true } });
+  const otherNumber = rule("a-*").replace("913", "914");
+  expect((await put(otherNumber)).json).toEqual({ ok: true });
+  expect((await put(rule("b-*"))).json).toEqual({ ok: true });
+  const { text } = await request("GET /_tandem/rules/users");
+  expect(text).toContain(parameters);
+  expect((await put(text)).json).toMatchObject({ no_changes: true });
+  expect((await request("GET /_tandem/rules")).text).toContain(parameters);
+});
+
 test("rules are listed in pages, in the order of their names", async () => {
   const ask = await open();
   for (const name of ["c", "a", "b"]) await ask(`PUT /_tandem/rules/${name}`, RULE);

@@ -3,7 +3,7 @@
  * counterpart.
  */
 
-import { errorCode } from "../../base/index.ts";
+import { errorCode, joinObject, printJson } from "../../base/index.ts";
 import type { RulePlan as Plan, Rule, RulesPage } from "../../contract/index.ts";
 import { authorityOf } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
@@ -17,14 +17,15 @@ import {
   type RulePlans,
   RuleSecretError,
   type Rules,
+  replicationMembers,
   type ShownRule,
 } from "../../replicator/index.ts";
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter, integerParameter } from "../http/query.ts";
-import { readMembers } from "../http/request-body.ts";
-import { json } from "../http/responses.ts";
+import { readJsonMembers } from "../http/request-body.ts";
+import { json, jsonText } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
@@ -55,17 +56,18 @@ async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
   // One more than requested shows whether there is a next page.
   const found = await rules.page(after, limit + 1);
   const page = found.slice(0, limit);
-  return json(200, {
+  const answer = {
     total_rows: await rules.count(),
     bookmark: found.length > limit ? (page.at(-1)?.name ?? null) : null,
     rules: page.map(ruleView),
-  } satisfies RulesPage);
+  } satisfies RulesPage;
+  return jsonText(200, printJson(answer));
 }
 
 async function showRule(rules: Rules, call: Call): Promise<ApiResponse> {
   const rule = await rules.get(parameter(call, "name"));
   if (rule === undefined) throw missing(call);
-  return json(200, ruleView(rule));
+  return jsonText(200, printJson(ruleView(rule)));
 }
 
 async function putRule(
@@ -130,8 +132,9 @@ const RULE_BYTES_MAX = 1_000_000;
  * The members of the rule in the body. It may contain the members that `GET` adds: name and status.
  */
 async function readRule(call: Call, name: string): Promise<Readonly<Record<string, unknown>>> {
-  const members = await readMembers(call, RULE_BYTES_MAX);
-  const { name: named = name, status: _, ...rule } = Object.fromEntries(members);
+  const texts = await readJsonMembers(call, RULE_BYTES_MAX);
+  const text = joinObject([...texts].map(([member, value]) => ({ name: member, value })));
+  const { name: named = name, status: _, ...rule } = replicationMembers(text);
   if (named === name) return rule;
   throw badRequest(
     `\`name\` must be that of the path, or be left out, but is ${JSON.stringify(named)}`,

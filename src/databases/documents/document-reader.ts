@@ -13,6 +13,7 @@ import { isDocumentId } from "../names.ts";
 import { decodeAttachmentList, decodeAuthoredBody, decodeBody } from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
+import type { DatabaseRecord } from "../records/database-record.ts";
 import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import {
@@ -29,17 +30,22 @@ export type ReadRule = (document: Document) => Document | undefined;
 export class DocumentReader {
   readonly #keys: DatabaseKeys;
   readonly #uuid: string;
+  readonly #revisionLimit: number;
   readonly #readRule: ReadRule | undefined;
   readonly #sealOf: BodySealOf;
 
-  /** Without a rule, everything is visible. */
+  /**
+   * Without a rule, everything is visible. Documents have no more revisions than `revisionLimit`,
+   * as in CouchDB: a tree that is longer is cut when its document is next written.
+   */
   constructor(
     keys: DatabaseKeys,
-    uuid: string,
+    { uuid, revisionLimit }: Pick<DatabaseRecord, "uuid" | "revisionLimit">,
     { readRule, sealOf = unsealed }: { readRule?: ReadRule | undefined; sealOf?: BodySealOf } = {},
   ) {
     this.#keys = keys;
     this.#uuid = uuid;
+    this.#revisionLimit = revisionLimit;
     this.#readRule = readRule;
     this.#sealOf = sealOf;
   }
@@ -143,7 +149,7 @@ export class DocumentReader {
         revision: formatRevision(node),
         deleted: node.leaf.deleted,
         body: text,
-        revisions: pathOf(node),
+        revisions: pathOf(node, this.#revisionLimit),
         attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
       };
       return authority === undefined ? document : { ...document, authority };
@@ -169,7 +175,7 @@ export class DocumentReader {
       revision: formatRevision(node),
       deleted: false,
       body: decodeBody(body, this.#sealOf(id, node)),
-      revisions: pathOf(node),
+      revisions: pathOf(node, this.#revisionLimit),
       attachments: attachmentsOf(list),
     };
     return this.#readRule === undefined ? document : this.#readRule(document);

@@ -234,14 +234,17 @@ export class RevisionTree {
   }
 }
 
-/** A node and its known ancestors. */
-export function pathOf(node: RevisionNode): RevisionPath {
+/** A node and its known ancestors, `lengthMax` revisions at most. */
+export function pathOf(
+  node: RevisionNode,
+  lengthMax: number = Number.POSITIVE_INFINITY,
+): RevisionPath {
   let length = 0;
-  for (let at: RevisionNode | undefined = node; at !== undefined; at = at.parent) length++;
+  let at: RevisionNode | undefined = node;
+  for (; at !== undefined && length < lengthMax; at = at.parent) length++;
   const hashes = new Array<string>(length);
-  let index = 0;
-  for (let at: RevisionNode | undefined = node; at !== undefined; at = at.parent)
-    hashes[index++] = at.hash;
+  at = node;
+  for (let index = 0; index < length && at !== undefined; at = at.parent) hashes[index++] = at.hash;
   return { start: node.generation, hashes };
 }
 

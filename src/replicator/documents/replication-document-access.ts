@@ -159,12 +159,19 @@ function withoutUser(value: JsonText): JsonText {
   return JSON.stringify(stripCredentials(JSON.parse(value)));
 }
 
-/** For any other member: names are mistyped, too, and a URL may be anywhere in it. */
+/** A string in valid JSON, in a form that takes no stack for each character. */
+const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
+
+/**
+ * The text of any other member without the users in its URLs: names are mistyped, too, and a URL
+ * may be anywhere in it. Everything else stays as written, such as the digits of numbers.
+ */
 function withoutUrlUsers(value: JsonText): JsonText {
-  if (!value.includes("@")) return value;
-  return JSON.stringify(JSON.parse(value), (_, each: unknown) =>
-    typeof each === "string" && LOOKS_LIKE_URL.test(each) ? stripCredentials(each) : each,
-  );
+  if (!value.includes("@") && !value.includes("\\u0040")) return value;
+  return value.replace(STRING, (text) => {
+    const each: string = JSON.parse(text);
+    return LOOKS_LIKE_URL.test(each) ? JSON.stringify(stripCredentials(each)) : text;
+  });
 }
 
 /** Undefined when the document names none, or something that is no user. */

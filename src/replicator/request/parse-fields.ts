@@ -11,8 +11,8 @@ import { percentDecode } from "../../protocol/index.ts";
 
 export type Members = Readonly<Record<string, unknown>>;
 
-/** Members whose numbers are compared, hashed or sent on: selector, parameters of a filter, first sequence. */
-const EXACT_MEMBERS = ["selector", "query_params", "since_seq"];
+/** Members whose numbers are compared, hashed or sent on. */
+const EXACT_MEMBERS = ["selector", "query_params", "since_seq", "create_target_params"];
 
 /** The members of a document or a body. Numbers keep their form where that matters; the text must be valid JSON. */
 export function replicationMembers(text: JsonText): Members {

@@ -188,7 +188,7 @@ function createTargetParameters(value: unknown): Record<string, string> {
           `\`create_target_params.${name}\` must be a string, a number or a boolean`,
         );
       }
-      return [name, String(item)];
+      return [name, typeof item === "string" ? item : printJson(item)];
     }),
   );
 }

@@ -1,6 +1,15 @@
 /** Rules in the store, and which databases have jobs because of them. Bodies hold credentials, so they are sealed like requests of jobs. */
 
-import { assert, errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
+import {
+  assert,
+  errorCode,
+  type JsonText,
+  printJson,
+  type Seal,
+  splitObject,
+  utf8Decode,
+  utf8Encode,
+} from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import {
   keyAfter,
@@ -12,7 +21,7 @@ import {
   unpackTuple,
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import type { Members } from "../request/parse-fields.ts";
+import { type Members, replicationMembers } from "../request/parse-fields.ts";
 
 /** The stored forms; the first element is the format's version. */
 const FORMAT = 1;
@@ -69,7 +78,7 @@ export class RuleStore {
     { uuid, generation }: RuleIdentity,
     content: RuleContent,
   ): void {
-    const plain = utf8Encode(JSON.stringify(content));
+    const plain = utf8Encode(printJson(content));
     const bytes = this.#seal === undefined ? plain : this.#seal.seal(plain, placeOf(name));
     const isSealed = this.#seal === undefined ? 0 : 1;
     tx.set(this.#keys.rule(name), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
@@ -160,7 +169,7 @@ export class RuleStore {
     if (isSealed && this.#seal === undefined) return undefined;
     try {
       const plain = isSealed ? this.#seal?.open(bytes, placeOf(name)) : bytes;
-      return plain && JSON.parse(utf8Decode(plain));
+      return plain && decodeContent(utf8Decode(plain));
     } catch (error) {
       if (errorCode(error)?.startsWith("SECRETS_") === true) return undefined;
       throw error;
@@ -172,6 +181,14 @@ function rowOf(value: Uint8Array) {
   const [format, uuid, generation, isSealed, bytes] = unpackTuple(value);
   assert(format === FORMAT && bytes instanceof Uint8Array, "A rule has a format of this version");
   return { uuid: String(uuid), generation: Number(generation), isSealed: isSealed === 1, bytes };
+}
+
+/** Numbers in the members keep their form where `replicationMembers` keeps it. */
+function decodeContent(text: JsonText): RuleContent {
+  const content = JSON.parse(text) as RuleContent;
+  const members = splitObject(text).find(({ name }) => name === "members");
+  assert(members !== undefined, "A stored rule has members");
+  return { ...content, members: replicationMembers(members.value) };
 }
 
 function decodeDatabase(database: string, value: Uint8Array): RuleDatabase {

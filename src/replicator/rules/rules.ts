@@ -3,7 +3,13 @@
  * (`rule-follower.ts`) does what they say.
  */
 
-import { OperationalError, type Runtime, Utf8Text, utf8Encode } from "../../base/index.ts";
+import {
+  OperationalError,
+  printJson,
+  type Runtime,
+  Utf8Text,
+  utf8Encode,
+} from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace, Transaction } from "../../kv/index.ts";
@@ -14,7 +20,11 @@ import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
 import { LOCAL_RULE_TYPE, newRuleUuid, RULE_TYPE, RULE_TYPES } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { type Members, ReplicationInvalidError } from "../request/parse-fields.ts";
+import {
+  type Members,
+  ReplicationInvalidError,
+  replicationMembers,
+} from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
 import { parseRule, type Rule, sampleReplication } from "./rule.ts";
 import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
@@ -130,8 +140,8 @@ export class Rules {
     return kv.transact(async (tx): Promise<PutOutcome> => {
       const stored = await store.get(tx, name);
       const { whole, rule } = this.#checked(name, members, stored?.content?.members);
-      const isSame = JSON.stringify(stored?.content?.members) === JSON.stringify(whole);
-      if (stored !== undefined && isSame) return "same";
+      const before = stored?.content?.members;
+      if (before !== undefined && printJson(before) === printJson(whole)) return "same";
       if (stored === undefined) {
         const all = await store.page(tx.snapshot, { after: undefined, limit: RULES_MAX });
         if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
@@ -227,14 +237,14 @@ export class Rules {
 
   #checked(name: string, members: Members, stored: Members | undefined): CheckedRule {
     if (!NAME.test(name)) throw new ReplicationInvalidError(nameFault(name));
-    const body = Utf8Text.of(JSON.stringify(members));
+    const body = Utf8Text.of(printJson(members));
     if (utf8Encode(body.text).length > RULE_BYTES_MAX) {
       throw new ReplicationInvalidError(`A rule has ${RULE_BYTES_MAX} bytes at most`);
     }
-    const before = stored === undefined ? undefined : Utf8Text.of(JSON.stringify(stored));
+    const before = stored === undefined ? undefined : Utf8Text.of(printJson(stored));
     const unmasked = withStoredSecrets(body, before);
     if (unmasked.kind === "refused") throw new RuleSecretError(unmasked.reason);
-    const whole: Members = JSON.parse(unmasked.body.text);
+    const whole = replicationMembers(unmasked.body.text);
     return { whole, rule: parseRule(whole, this.#parts.config) };
   }
 }

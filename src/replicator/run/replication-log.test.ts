@@ -157,6 +157,16 @@ test("a sequence that is nested too deeply to be written is none", () => {
   expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
 });
 
+test("sequences keep the digits of their numbers, as texts", () => {
+  const large = "369553424691494913";
+  const entry = `{"session_id":"a","start_last_seq":0,"end_last_seq":[${large},"x"],"recorded_seq":${large}}`;
+  const text = `{"session_id":"a","source_last_seq":${large},"history":[${entry}]}`;
+  expect(parseReplicationLog(text)).toMatchObject({
+    source_last_seq: large,
+    history: [{ start_last_seq: 0, end_last_seq: `[${large},"x"]`, recorded_seq: large }],
+  });
+});
+
 test("dates are RFC 1123", () => {
   expect(httpDate(Date.UTC(2013, 9, 10, 5, 56, 38))).toBe("Thu, 10 Oct 2013 05:56:38 GMT");
 });

@@ -3,7 +3,17 @@
  * replication protocol, "Find Common Ancestry"). Pure: parsing a log, the common ancestry of two logs, and the next
  * log.
  */
-import type { JsonText } from "../../base/index.ts";
+import {
+  hasJsonNumber,
+  isJsonObject,
+  type JsonText,
+  jsonKind,
+  keepsForm,
+  parseJson,
+  printJson,
+  splitArray,
+  splitObject,
+} from "../../base/index.ts";
 import { isSameSequence, SEQUENCE_LENGTH_MAX, type SourceSequence } from "../endpoints/endpoint.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
@@ -60,9 +70,10 @@ const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 
 /** What the text of a `_local` document says, whoever wrote it. What is no log, or no entry of one, is left out. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
-  const log = asMembers(JSON.parse(text));
-  const { source_last_seq, replication_id_version, history } = log;
+  const log = withExactSequences(asMembers(JSON.parse(text)), text);
+  const { replication_id_version, history } = log;
   const session_id = textOf(log.session_id);
+  const source_last_seq = sequenceOf(log.source_last_seq);
   if (session_id === undefined || !isSequence(source_last_seq ?? 0)) return undefined;
   const entries: readonly unknown[] = Array.isArray(history) ? history : [];
   const earlier = parseEarlierCheckpoints(log.earlier_checkpoints, isSequence);
@@ -74,6 +85,18 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
     ...parseLegacy(log),
     history: entries.slice(0, HISTORY_LENGTH_MAX).flatMap(parseEntry),
   };
+}
+
+/** The log with every number of its sequences in its own form, parsed no further than it is read. */
+function withExactSequences(log: Members, text: JsonText): Members {
+  if (keepsForm(text) || !isJsonObject(log)) return log;
+  const exact: Record<string, unknown> = {};
+  for (const { name, value } of splitObject(text)) {
+    if (name === "source_last_seq") exact[name] = parseJson(value);
+    if (name !== "history" || jsonKind(value) !== "array") continue;
+    exact[name] = splitArray(value).slice(0, HISTORY_LENGTH_MAX).map(parseJson);
+  }
+  return { ...log, ...exact };
 }
 
 /** What only replications by document ids have. */
@@ -94,8 +117,9 @@ function parseLegacy(log: Members): Partial<ReplicationLog> {
 function parseEntry(json: unknown): ReplicationLogEntry[] {
   const entry = asMembers(json);
   const session_id = textOf(entry.session_id);
-  const { start_last_seq = 0, end_last_seq = 0, recorded_seq } = entry;
-  const sequences = [start_last_seq, end_last_seq, recorded_seq];
+  const { start_last_seq: start = 0, end_last_seq: end = 0, recorded_seq: recorded } = entry;
+  const sequences = [start, end, recorded].map(sequenceOf);
+  const [start_last_seq, end_last_seq, recorded_seq] = sequences;
   if (session_id === undefined || !sequences.every(isSequence)) return [];
   return [
     {
@@ -131,6 +155,19 @@ function textOf(value: unknown): string | undefined {
 
 function countOf(value: unknown): number {
   return Number.isSafeInteger(value) ? Math.max(0, value as number) : 0;
+}
+
+/**
+ * A sequence as runs compare and send it: its text if it contains numbers that JavaScript would
+ * change, as `parseSequence` does for those of a changes feed.
+ */
+function sequenceOf(value: unknown): SourceSequence {
+  try {
+    return hasJsonNumber(value) ? printJson(value) : value;
+  } catch {
+    // Too deeply nested: `isSequence` refuses it.
+    return value;
+  }
 }
 
 function isSequence(value: unknown): boolean {
