@@ -3,6 +3,7 @@
 /** Layers whose comments follow the rules. Every layer belongs here once it has been reworded. */
 export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "api",
+  "base",
   "cli",
   "contract",
   "dashboard",
