@@ -9,6 +9,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "dashboard",
   "databases",
   "documents",
+  "host",
   "http-client",
   "indexes",
   "jobs",
