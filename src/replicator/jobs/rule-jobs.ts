@@ -2,13 +2,13 @@
 import { type Random, randomHex } from "../../base/index.ts";
 import { persistentJobId } from "./job-data.ts";
 
-/** The queue's type of the jobs that follow rules; the id of one is the rule's name. */
+/** Queue type of jobs that follow rules; the id is the rule's name. */
 export const RULE_TYPE = "rule";
 
-/** Before the random part of a rule's uuid: no database has one like it. */
+/** Prefix of a rule's uuid, which distinguishes it from a database's. */
 const UUID_PREFIX = "rule-";
 
-/** The uuid of the rule that made the job; undefined for any other. */
+/** Returns the uuid of the rule that created the job, if any. */
 export function ruleUuidOf(jobId: string): string | undefined {
   return jobId.startsWith(UUID_PREFIX) ? jobId.slice(0, jobId.indexOf("|")) : undefined;
 }
@@ -17,7 +17,10 @@ export function newRuleUuid(random: Random): string {
   return UUID_PREFIX + randomHex(random);
 }
 
-/** Begins with the rule's uuid, so that the lists of jobs have those of a rule side by side, like those of a `_replicator` database. */
+/**
+ * Begins with the rule's uuid, so that the jobs of a rule are adjacent in lists, as those of a
+ * `_replicator` database are.
+ */
 export function ruleJobId(uuid: string, database: string): string {
   return persistentJobId(uuid, database);
 }
