@@ -1,10 +1,10 @@
-/** Detects runs that stall without an error: a connection that died silently, a server that hangs. */
+/** Detects stalled runs without an error: a dead connection, a hanging server. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** How often one looks within the time that a run may make no progress. */
+/** Checks per timeout. */
 const LOOKS_PER_TIMEOUT = 8;
 
 export class StallError extends OperationalError {
@@ -18,11 +18,11 @@ export class StallError extends OperationalError {
 export interface WatchedRun {
   readonly run: ReplicationRun;
   readonly activity: Activity;
-  /** A feed that sends something even when nothing changes: that of a server. */
+  /** Whether the feed sends heartbeats, as a server's does. */
   readonly hasLiveFeed: boolean;
 }
 
-/** Throws a StallError when nothing moved for `timeoutMs` though something should. */
+/** Throws a StallError after `timeoutMs` without progress despite pending work. */
 export async function watchRun(
   { clock }: Pick<Runtime, "clock">,
   { run, activity, hasLiveFeed }: WatchedRun,
@@ -49,7 +49,10 @@ export async function watchRun(
   }
 }
 
-/** The options of a run after `stallCount` stalls in a row: half as many copiers with each stall but the first, wherever the servers are. */
+/**
+ * Options after `stallCount` consecutive stalls: half as many copiers for each stall after the
+ * first.
+ */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);
   const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));
