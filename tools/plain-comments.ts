@@ -15,6 +15,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "jobs",
   "kv",
   "protocol",
+  "replicator",
   "server",
 ]);
 
