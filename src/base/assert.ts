@@ -1,6 +1,4 @@
-/**
- * A broken invariant. Assertions are also checked in production, so that wrong data is not stored.
- */
+/** A broken invariant. Also checked in production, so that wrong data is not stored. */
 
 export class AssertionError extends Error {
   override readonly name = "AssertionError";

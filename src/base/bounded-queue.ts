@@ -32,8 +32,7 @@ export class BoundedQueue<Item> {
   }
 
   /**
-   * Adds the item, waiting for room. Rejects with the error given to `fail`, or if the queue is
-   * closed.
+   * Adds the item, waiting for room. Rejects with the error of `fail`, or if the queue is closed.
    */
   async push(item: Item, weight = 1): Promise<void> {
     while (!this.tryPush(item, weight)) {

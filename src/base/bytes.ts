@@ -36,10 +36,7 @@ export class Utf8Writer {
     return this.#byteCount + this.#text.length;
   }
 
-  /**
-   * Reserves room for `byteCount` bytes in total. Without it the buffer doubles as needed, and
-   * exists twice while it grows.
-   */
+  /** Reserves room for `byteCount` bytes in total. Otherwise the buffer grows by doubling. */
   expect(byteCount: number): void {
     this.#encode();
     if (byteCount > this.#byteCount) this.#reserve(byteCount - this.#byteCount);
@@ -115,10 +112,7 @@ export function hasByte(bytes: Uint8Array, byte: number): boolean {
   return bytes.includes(byte);
 }
 
-/**
- * Returns a string with one character (up to U+00FF) per byte. It compares, hashes and sorts as the
- * bytes do.
- */
+/** Returns a string with one character (up to U+00FF) per byte, which sorts as the bytes do. */
 export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): string {
   if (platform.latin1Slice !== undefined) return platform.latin1Slice.call(bytes, begin, end);
   let text = "";
@@ -132,10 +126,7 @@ export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): stri
 /** Far below the engine's limit for the number of arguments. */
 const PIECE_LENGTH = 4_096;
 
-/**
- * Compares bytewise, a prefix before longer strings. Returns a negative number, zero or a positive
- * number.
- */
+/** Compares bytewise, a prefix first. Returns a negative number, zero or a positive number. */
 export function compareBytes(left: Uint8Array, right: Uint8Array): number {
   const shared = Math.min(left.length, right.length);
   for (let index = 0; index < shared; index++) {

@@ -1,6 +1,4 @@
-/**
- * Number of leading 16-bit groups of an IPv6 address that a client cannot choose: its /64 network.
- */
+/** Number of leading 16-bit groups of an IPv6 address that identify its /64 network. */
 const NETWORK_GROUPS = 4;
 const GROUPS = 8;
 /** Prefix of IPv4-mapped IPv6 addresses. */

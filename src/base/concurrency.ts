@@ -162,8 +162,7 @@ export class Lanes {
   }
 
   /**
-   * Resolves when a step has returned false and all lanes have ended. The first failure aborts the
-   * others.
+   * Resolves when `step` has returned false and all lanes have ended. Aborts on the first failure.
    */
   async run(signal: AbortSignal): Promise<void> {
     const controller = new AbortController();

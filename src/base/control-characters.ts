@@ -4,10 +4,7 @@
  */
 const CONTROLS = /(?![\t\n])[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/**
- * Replaces control characters by `\u001b` escapes. Does not change the meaning of JSON, which has
- * such characters only within strings.
- */
+/** Replaces control characters by `\u001b` escapes, which keeps the meaning of JSON. */
 export function escapeControls(text: string): string {
   return text.replace(CONTROLS, (char) => {
     return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;

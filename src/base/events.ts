@@ -5,10 +5,7 @@
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
-/**
- * An operator's decision. `why` is the stated reason; `requestId` identifies the API request, if
- * any.
- */
+/** An operator's decision. `why` is the stated reason; `requestId` is the API request's, if any. */
 type Decision = {
   readonly jobId: string;
   readonly userName: string | null;
@@ -87,10 +84,7 @@ export interface Events {
     readonly node: string;
     readonly processId: string;
   };
-  /**
-   * A process announced that it runs jobs, that it registered as a new worker, or that draining
-   * began or ended.
-   */
+  /** A process announced that it runs jobs, has registered again, or began or ended draining. */
   "node.reported": { readonly id: string; readonly worker: string; readonly isDraining: boolean };
   /** A worker could not remove its registration. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
@@ -125,9 +119,7 @@ export interface Events {
   /** A transient job was added to the queue. */
   "replication.added": { readonly jobId: string; readonly requestId: string | undefined };
   "replication.accepted": { readonly jobId: string };
-  /**
-   * The source of a waiting job was asked for its number of pending changes; undefined if unknown.
-   */
+  /** The source of a waiting job was asked for pending changes; undefined if unknown. */
   "replication.backlog-asked": { readonly jobId: string; readonly pending: number | undefined };
   "replication.cancelled": Decision;
   "replication.checkpoint": { readonly source: string };
@@ -143,10 +135,7 @@ export interface Events {
   "replication.failed": Failure;
   /** A run lost its job and stopped writing. */
   "replication.halted": { readonly jobId: string };
-  /**
-   * Entries of the job index that disagreed with their jobs, changed by nodes of older versions,
-   * were repaired.
-   */
+  /** Job index entries that disagreed with their jobs, changed by older nodes, were repaired. */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
   /** Failed revisions of this many documents arrived. */
@@ -158,10 +147,7 @@ export interface Events {
   "replication.parked": { readonly jobId: string };
   /** A completed job and its document were deleted after `keep_finished_sec`. */
   "replication.forgotten": { readonly jobId: string };
-  /**
-   * A woken run found that the databases do not have its checkpoint, because they were re-created
-   * or restored. It starts from the beginning.
-   */
+  /** A woken run starts over, because a database lacks its checkpoint (re-created or restored). */
   "replication.place-lost": { readonly source: string };
   "replication.plain-http": { readonly jobId: string; readonly url: string };
   /** A revision was added to the list of failures. */
@@ -194,10 +180,7 @@ export interface Events {
   "replication.question-lost": { readonly error: string };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
-  /**
-   * The method for watching the sources of parked jobs: the server's feed, or polling update
-   * sequences.
-   */
+  /** How sources of parked jobs are watched: by the server's feed, or by polling. */
   "replication.source-watched": { readonly source: string; readonly by: string };
   "replication.stalled": {
     readonly jobId: string;
@@ -224,16 +207,11 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /**
-   * The database of a user, for `[couch_peruser]`. Refused if the name is not a valid database
-   * name.
-   */
+  /** A user's database, for `[couch_peruser]`. Refused if its name would be invalid. */
   "users.database-created": { readonly database: string };
   "users.database-deleted": { readonly database: string };
   "users.database-refused": { readonly database: string };
-  /**
-   * A login was refused (or, with `mode` "warn", would have been) after too many wrong passwords.
-   */
+  /** A login was refused after too many wrong passwords; with `mode` "warn", only logged. */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }
 

@@ -21,10 +21,7 @@ export function hexDecode(text: string): Uint8Array | undefined {
   return writeHex(text, bytes, 0) ? bytes : undefined;
 }
 
-/**
- * Writes the decoded bytes at `offset`. Returns false for an invalid digit; the bytes are then
- * garbage.
- */
+/** Writes the decoded bytes at `offset`. Returns false, having written garbage, if invalid. */
 export function writeHex(text: string, bytes: Uint8Array, offset: number): boolean {
   for (let index = 0; index < text.length; index += 2) {
     const high = VALUES[text.charCodeAt(index)] ?? -1;

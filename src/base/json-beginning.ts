@@ -1,7 +1,4 @@
-/**
- * Parses the beginning of a long JSON text. For 100 values of a list of 6 MB: 3 ms instead of 38
- * (`bench/base/long-json.mjs`).
- */
+/** Parses the beginning of a long JSON text: 100 values of 6 MB in 3 ms instead of 38. */
 import { utf8Slice } from "./bytes.ts";
 import { openBrackets, scanUntil, UNLIMITED } from "./json-scan.ts";
 import { parseJson } from "./json-value.ts";

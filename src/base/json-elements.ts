@@ -102,10 +102,7 @@ export class JsonElements {
     return arrayOf(whole);
   }
 
-  /**
-   * The surrounding object with an empty array, once all input has arrived. Throws a SyntaxError if
-   * it is not UTF-8.
-   */
+  /** The object with an empty array, after all input. Throws a SyntaxError if it is not UTF-8. */
   get rest(): string {
     try {
       return utf8Decode(this.#rest.finish());

@@ -7,10 +7,7 @@ import { type JsonValue, outlineJsonInTurns } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 import type { Turns } from "./turns.ts";
 
-/**
- * Longer texts are outlined level by level on demand: rows for all values could exceed the text in
- * size.
- */
+/** Longer texts are outlined by level on demand, because rows take much memory. */
 const SHORT_BYTES = 65_536;
 
 export class JsonFields {
@@ -25,19 +22,13 @@ export class JsonFields {
     this.#turns = turns;
   }
 
-  /**
-   * Outlines a valid text down to `depth`, the usual length of the paths. Yields to the event loop
-   * for a long text.
-   */
+  /** Outlines a valid text down to `depth`, the usual path length, yielding to the event loop. */
   static async open(bytes: Uint8Array, depth: number, turns: Turns): Promise<JsonFields> {
     const depthMax = bytes.length > SHORT_BYTES ? 1 : depth;
     return new JsonFields(await outlineJsonInTurns(bytes, { depthMax }, turns), turns);
   }
 
-  /**
-   * Returns the value at the path, if it exists. Numeric segments index arrays.
-   * The last of repeated names counts.
-   */
+  /** Returns the value at the path, if it exists. The last of repeated names counts. */
   async at(path: readonly string[]): Promise<JsonValue | undefined> {
     let value: JsonValue | undefined = this.#root;
     for (const [index, segment] of path.entries()) {

@@ -25,10 +25,7 @@ const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
 
 type Parse = (text: JsonText) => unknown;
 
-/**
- * Parses a valid text with `parse`, for example `parseJson` to preserve numbers. A single array
- * element is always parsed in one step.
- */
+/** Parses a valid text with `parse`. A single array element is always parsed in one step. */
 export async function parseInTurns(
   text: JsonText,
   turns: Turns,

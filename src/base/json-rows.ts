@@ -1,7 +1,4 @@
-/**
- * Layout of the rows produced by a scan of a JSON text (`json-scan.ts`), and access to the strings
- * they refer to.
- */
+/** Layout of the rows from a JSON scan (`json-scan.ts`), and access to their strings. */
 import { hasByte, utf8Slice } from "./bytes.ts";
 
 /** Numbers per value. The rows of nested values follow their container's row, in order. */

@@ -71,10 +71,7 @@ export interface ScannedJson {
   readonly repeated: RepeatedName | undefined;
 }
 
-/**
- * A duplicate name. If several objects have one, the object that begins first counts; within an
- * object, the first duplicate.
- */
+/** A duplicate name: the first one in the object that begins first. */
 export interface RepeatedName {
   readonly objectStart: number;
   readonly name: string;
@@ -97,10 +94,7 @@ export interface ScanPause {
   readonly repeated: RepeatedName | undefined;
 }
 
-/**
- * Whether the scan paused before an element of the outermost array or a member of the outermost
- * object. Only for scans with `keepsStrings`.
- */
+/** Whether a scan with `keepsStrings` paused between values of the outermost array or object. */
 export function isBetweenElements({ depth }: ScanPause): boolean {
   return depth === 1;
 }
@@ -149,9 +143,7 @@ const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/**
- * Throws a SyntaxError if `bytes` is not JSON in UTF-8, and a JsonLimitError if it exceeds a limit.
- */
+/** Throws a SyntaxError if `bytes` is not JSON in UTF-8, or a JsonLimitError. */
 export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
   return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as ScannedJson;
 }
@@ -343,10 +335,7 @@ function stringEnd(
   throw unexpected(bytes, at);
 }
 
-/**
- * Returns the end of the aligned four-byte words of plain characters around or directly after
- * `from`.
- */
+/** Returns the end of the aligned words of four plain characters around or after `from`. */
 function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
   const start = from + (-(bytes.byteOffset + from) & 3);
   for (let at = from; at < start; at++) if (PLAIN[bytes[at] as number] !== 1) return at;
@@ -359,8 +348,7 @@ function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
 }
 
 /**
- * Whether all four bytes are `PLAIN`. Sets the high bit of each byte that is not (exact for the
- * lowest such byte).
+ * Whether all four bytes are `PLAIN`. Sets the high bit at least of the lowest byte that is not.
  */
 function isPlainWord(word: number): boolean {
   const quotes = word ^ QUOTES;

@@ -65,10 +65,7 @@ export function validateJson(json: string | Uint8Array): void {
   outlineJson(json, { depthMax: 0 });
 }
 
-/**
- * Returns the members of an object in order, including repeated names. Throws a SyntaxError for any
- * other text.
- */
+/** Returns an object's members in order, with repeated names. Throws a SyntaxError otherwise. */
 export function splitObject(text: JsonText): JsonMember[] {
   return outlineJson(text, { depthMax: 1 }).members();
 }
@@ -80,10 +77,7 @@ export function splitArray(text: JsonText): JsonText[] {
     .map((element) => element.text);
 }
 
-/**
- * Scans `json`, a string or its UTF-8 encoding, into a value that can be split. Throws a
- * SyntaxError if it is not JSON.
- */
+/** Scans `json`, a string or UTF-8, into a value to be split. Throws a SyntaxError if invalid. */
 export function outlineJson(
   json: string | Uint8Array,
   options: Partial<ScanOptions> = {},
@@ -122,8 +116,7 @@ function wholeValue(bytes: Uint8Array, { rows, repeated }: ScannedJson): JsonVal
  */
 export class JsonValue {
   /**
-   * First duplicate name in any object of the text, at any depth, if the scan searched for one.
-   * Undefined for values extracted from a text.
+   * First duplicate name in the text, if the scan searched for one. Undefined for a nested value.
    */
   readonly repeatedName: string | undefined;
   readonly #whole: Uint8Array;
@@ -203,10 +196,7 @@ export class JsonValue {
     return undefined;
   }
 
-  /**
-   * Returns the members in order, including repeated names. Throws a SyntaxError if the value is
-   * not an object.
-   */
+  /** Returns the members in order, with repeated names. Throws a SyntaxError if not an object. */
   members(): JsonMember[] {
     return this.values().map(({ name, value }) => ({ name, value: value.text }));
   }
@@ -226,10 +216,7 @@ export class JsonValue {
     }
   }
 
-  /**
-   * Returns the last member with that name, as `JSON.parse` would. Undefined if it does not exist
-   * or the value is not an object.
-   */
+  /** Returns the last member with that name, as `JSON.parse` would, if it exists. */
   member(name: string): JsonValue | undefined {
     if (!this.isObject) return undefined;
     const rows = this.#rows;
@@ -348,10 +335,7 @@ export class JsonValue {
 /** Length of an empty object or array without white space. */
 const EMPTY_LENGTH = 2;
 
-/**
- * Appends an item, creating the list if needed. Most lists have one element, and reserve room for
- * no more.
- */
+/** Appends an item. Created lists reserve room for one, which is usually enough. */
 function withOne<Item>(list: Item[] | undefined, item: Item): Item[] {
   if (list === undefined) return [item];
   list.push(item);

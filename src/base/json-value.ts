@@ -12,14 +12,9 @@ import type { JsonText } from "./json-text.ts";
 /** A number that JavaScript would print differently: 1.0, 1e3, -0, 369553424691494913. */
 export class JsonNumber {
   readonly text: string;
-  /**
-   * Exact value: a double, or a bigint for an integer that no double represents. Equal numbers have
-   * identical values.
-   */
+  /** Exact value: a double, or a bigint for an integer that no double represents. */
   readonly value: number | bigint;
-  /**
-   * Whether the text has neither a fraction nor an exponent: for CouchDB, 1.0 is not an integer.
-   */
+  /** Whether the text has no fraction or exponent: for CouchDB, 1.0 is not an integer. */
   readonly isInteger: boolean;
 
   constructor(text: string) {
@@ -49,10 +44,7 @@ export function numberValue(value: unknown): number | bigint | undefined {
 /** Larger numbers are printed with an exponent, which makes them floats for CouchDB. */
 const PRINTED_INTEGER_END = 1e21;
 
-/**
- * Returns the value of an integer from `parseJson`, or `undefined` for floats (1.0, 1e3) and any
- * other value.
- */
+/** Returns the value of an integer from `parseJson`, or `undefined` for floats and other values. */
 export function integerValue(value: unknown): bigint | undefined {
   if (value instanceof JsonNumber) return value.isInteger ? BigInt(value.value) : undefined;
   const isInteger = Number.isInteger(value) && Math.abs(value as number) < PRINTED_INTEGER_END;
@@ -67,10 +59,7 @@ export function integerValue(value: unknown): bigint | undefined {
 const LOSES_FORM =
   /(?:^|[\s:,[])-?(?:\d{16,}(?:\.\d+)?|\d{8,}\.\d+|\d+\.(?:\d{9,}|0{6}\d*|\d*0)|\d+(?:\.\d+)?[eE][+-]?\d+|(?<=-)0)(?=[\s,\]}]|$)|"(?:\d|\\u003\d)+"\s*:/;
 
-/**
- * Whether `JSON.parse` and `JSON.stringify` preserve all numbers and the order of members. May
- * return false in a few other cases.
- */
+/** Whether `JSON.parse` and `JSON.stringify` certainly preserve numbers and member order. */
 export function keepsForm(text: JsonText): boolean {
   return !LOSES_FORM.test(text);
 }
@@ -145,10 +134,7 @@ function closed({ items, names }: OpenValue): unknown {
 
 const INDEX = /^\d+$/;
 
-/**
- * Creates an object that lists its members in this order. For a repeated name the last value
- * counts, as with `JSON.parse`.
- */
+/** Creates an object that lists its members in this order. The last of repeated names counts. */
 export function objectOf(
   members: readonly (readonly [name: string, value: unknown])[],
 ): Readonly<Record<string, unknown>> {

@@ -1,6 +1,4 @@
-/**
- * Objects whose members are read at each use, such as settings that change while a program runs.
- */
+/** Objects whose members are read at each use, such as settings that can change. */
 
 const LIVE = Symbol("live");
 

@@ -24,10 +24,7 @@ interface Step {
   readonly count: number;
 }
 
-/**
- * Records a position every few kilobytes: a row for each element may take ten times as much memory
- * as the text.
- */
+/** Records a position every few kilobytes, since a row per element takes too much memory. */
 export class LongJsonArray {
   readonly #bytes: Uint8Array;
   readonly #turns: Turns;
@@ -42,8 +39,7 @@ export class LongJsonArray {
   }
 
   /**
-   * Returns an element, or undefined past the end. Values nested in it cannot be extracted. Calls
-   * must not overlap.
+   * Returns an element without nested values, or undefined past the end. Calls must not overlap.
    */
   async at(index: number): Promise<JsonValue | undefined> {
     let place = this.#steps.findLastIndex(({ count }) => count <= index);

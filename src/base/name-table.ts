@@ -25,9 +25,7 @@ export class NameTable {
     this.#looksLeft = LOOKS_MAX * count;
   }
 
-  /**
-   * Adds the name of a row. Returns whether it is already present; undefined if the table gives up.
-   */
+  /** Adds the name of a row. Returns whether it was present, or undefined if the table gives up. */
   repeats(row: number): boolean | undefined {
     const places = this.#places;
     const mask = places.length - 1;
@@ -67,16 +65,10 @@ function textHash(text: string): number {
   return hash ^ (hash >>> 15);
 }
 
-/**
- * Maximum size of one set. A growing set is copied as a whole, which takes a few milliseconds at
- * this size.
- */
+/** Maximum size of one set, bounding the time to copy it when it grows. */
 const SET_NAMES_MAX = 50_000;
 
-/**
- * A larger and slower alternative to NameTable for names chosen to collide: the engine's hash is
- * seeded.
- */
+/** Slower, larger alternative for names chosen to collide: the engine's hash is seeded. */
 export class NameSets {
   readonly #sets = [new Set<string>()];
 

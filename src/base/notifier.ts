@@ -1,7 +1,4 @@
-/**
- * Wakes a loop when something happened. A notification while the loop is busy is kept until it
- * waits again.
- */
+/** Wakes a loop. A notification while the loop is busy is kept until it waits again. */
 import { abortable } from "./abort.ts";
 
 export class Notifier {

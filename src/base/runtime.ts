@@ -23,9 +23,7 @@ export interface Random {
   ratio(): number;
   /** Returns `byteCount` unpredictable bytes. */
   bytes(byteCount: number): Uint8Array;
-  /**
-   * Returns an independent stream, so that a draw elsewhere does not change this one's sequence.
-   */
+  /** Returns an independent stream, unaffected by draws elsewhere. */
   fork(label: string): Random;
 }
 

@@ -6,10 +6,7 @@ export interface Seal {
    * the same bytes differ. Throws SECRETS_KEY_MISSING if this node lacks the current key.
    */
   seal(plain: Uint8Array, place: string): Uint8Array;
-  /**
-   * Decrypts. Throws SECRETS_KEY_MISSING if this node lacks the key, and SECRETS_DAMAGED if the
-   * bytes were not sealed for this place.
-   */
+  /** Decrypts. Throws SECRETS_KEY_MISSING, or SECRETS_DAMAGED if not sealed for this place. */
   open(sealed: Uint8Array, place: string): Uint8Array;
   /** Whether the bytes were sealed with the current key. */
   isCurrent(sealed: Uint8Array): boolean;

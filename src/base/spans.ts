@@ -1,7 +1,4 @@
-/**
- * Tracing spans, for OpenTelemetry. A span started within another one is its child, also across
- * awaits.
- */
+/** Tracing spans (OpenTelemetry). A span within another one is its child, also across awaits. */
 
 /** All spans with their attributes. Values never contain secrets. */
 export interface SpanAttributes {

@@ -1,13 +1,7 @@
-/**
- * Lets long work yield to the event loop. Awaiting resolved promises does not yield, because
- * microtasks run before any other event.
- */
+/** Lets long work yield to the event loop, which awaiting resolved promises does not. */
 import type { Clock } from "./runtime.ts";
 
-/**
- * Longest time without yielding: too short to be noticed, and long compared with the cost of
- * yielding.
- */
+/** Longest time without yielding. Yielding costs little in comparison. */
 const TURN_MS = 10;
 
 export class Turns {

@@ -2,10 +2,7 @@
 import { BYTES_PER_UNIT_MAX, concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
 import { joinInTurns, type Turns } from "./turns.ts";
 
-/**
- * A UTF-8 text in pieces, which must not be modified. It may be megabytes long, and is joined only
- * when necessary.
- */
+/** A UTF-8 text in pieces, which must not be modified. Joined only when necessary. */
 export type LongText = readonly Uint8Array[];
 
 export class Utf8Text {

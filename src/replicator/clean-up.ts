@@ -112,10 +112,7 @@ export class CleanUp {
     } while (after !== undefined);
   }
 
-  /**
-   * Compares the index with some jobs, which nodes of older versions may have changed, continuing
-   * next time.
-   */
+  /** Compares the index with the next jobs, which nodes of older versions may have changed. */
   async compareIndex(): Promise<void> {
     const { kv, index, runtime } = this.#parts;
     let { comparedId } = await this.#progress();

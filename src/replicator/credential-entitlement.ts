@@ -22,10 +22,7 @@ export interface Entitlement {
 /** Headers used by proxies or servers for routing. */
 const ROUTING_HEADER = /^(host|forwarded|via|x-(forwarded|original|rewrite|real|host).*)$/i;
 
-/**
- * Whether a job with this authority gets the credential. `before` and `after` are the addresses
- * that log in, without and with it.
- */
+/** Whether the job gets the credential. `before` and `after` are the addresses that log in. */
 export function isEntitled(
   authority: Authority,
   {
@@ -44,10 +41,7 @@ export function isEntitled(
   return before.every(({ basic }) => basic !== undefined && basic.password === validPassword);
 }
 
-/**
- * Whether the address itself affects who receives the credential: proxy, TLS settings, routing
- * header or path.
- */
+/** Whether the address affects who sees the credential: proxy, TLS, routing header or path. */
 export function isDetour(address: HttpAddress, rootPath: string): boolean {
   const { proxyUrl, tls, headers } = address;
   if (proxyUrl !== undefined || tls !== undefined) return true;

@@ -1,6 +1,4 @@
-/**
- * Operator commands for a job on any node. Each is one transaction, and is recorded with the job.
- */
+/** Operator commands for jobs on any node. Each is one transaction, and is recorded. */
 import { append, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job } from "../jobs/index.ts";

@@ -122,10 +122,7 @@ export class ReplicationChecks {
     this.#parts = parts;
   }
 
-  /**
-   * Checks the edit that `writer` would make. Throws a ChecksBusyError, or the store's error for a
-   * missing database.
-   */
+  /** Checks the edit that `writer` would make. Throws a ChecksBusyError. */
   async check(
     databaseName: string,
     edit: InteractiveEdit,

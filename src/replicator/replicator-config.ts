@@ -1,7 +1,4 @@
-/**
- * Settings of a node's replicator. Names and defaults are CouchDB 4's `[replicator]`, except where
- * a comment gives a reason.
- */
+/** Settings of a node's replicator, mostly with CouchDB 4's names and defaults. */
 
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "../contract/index.ts";
 import {
@@ -15,10 +12,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 export interface ClientSettings extends GrantSettings {
   /** `request_timeout`: maximum duration of a request, except for changes; may be infinite. */
   readonly requestTimeoutMs: number;
-  /**
-   * Whether `auth_plugins` names `session`, which exchanges passwords for cookies. Otherwise they
-   * are sent with each request.
-   */
+  /** Whether `auth_plugins` names `session`: passwords are exchanged for cookies. */
   readonly usesSessions: boolean;
 }
 
@@ -26,9 +20,7 @@ export interface ClientSettings extends GrantSettings {
 export interface CopyLimits {
   /** `max_document_id_length` in bytes: documents with longer ids are listed as failures. */
   readonly documentIdBytesMax: number;
-  /**
-   * `missing_doc_retry_msec`: pause before an announced but missing revision is requested again.
-   */
+  /** `missing_doc_retry_msec`: pause before requesting a missing revision again. */
   readonly missingDocumentPauseMs: number;
 }
 
@@ -49,28 +41,17 @@ export interface ReplicatorConfig {
   readonly churnMax: number;
   /** `min_run_time_sec`: minimum time a job keeps its slot. */
   readonly runSecMin: number;
-  /**
-   * `startup_jitter`: maximum delay between jobs accepted together. CouchDB: 5 s, which a queue
-   * does not need.
-   */
+  /** `startup_jitter`: maximum delay of jobs accepted together (CouchDB: 5 s). */
   readonly startupJitterMs: number;
   /** `min_backoff_penalty_sec`. */
   readonly penaltySecMin: number;
-  /**
-   * `max_backoff_penalty_sec`. CouchDB: two days, which looks like a dead job to operators after an
-   * outage.
-   */
+  /** `max_backoff_penalty_sec`. CouchDB: two days, which looks like a dead job. */
   readonly penaltySecMax: number;
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
-  /**
-   * `worker_lease_sec`: time without renewal after which a node loses all its jobs. Not in CouchDB.
-   */
+  /** `worker_lease_sec`: a node that does not renew within it loses all jobs. Not in CouchDB. */
   readonly workerLeaseSec: number;
-  /**
-   * `activity_timeout_sec`: time without a heartbeat after which a live node loses a job. The
-   * queue's value applies to all nodes.
-   */
+  /** `activity_timeout_sec`: a job without a heartbeat for this time is requeued. */
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long finished transient jobs are kept. */
   readonly transientJobAgeSecMax: number;
@@ -80,10 +61,7 @@ export interface ReplicatorConfig {
   readonly eventAgeSecMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
-  /**
-   * `[replicator.shares]`: by `_replicator` database, `rule:` and a rule's name, or user (for
-   * transient jobs); 100 by default.
-   */
+  /** `[replicator.shares]`: by `_replicator` database, `rule:NAME` or user; 100 by default. */
   readonly shares: ReadonlyMap<string, number>;
   /** `stall_timeout_sec`: time without progress after which a run is restarted. Not in CouchDB. */
   readonly stallTimeoutSec: number;
@@ -93,27 +71,15 @@ export interface ReplicatorConfig {
   readonly tls: TlsSettings;
   /** `max_history`: events kept per job, not counting `pending`. */
   readonly historyLengthMax: number;
-  /**
-   * `stats_update_interval_sec`: interval at which changed statistics of a job are stored. CouchDB:
-   * 10 s.
-   */
+  /** `stats_update_interval_sec`: interval for storing a job's statistics (CouchDB: 10 s). */
   readonly statisticsIntervalSec: number;
-  /**
-   * `lag_interval_sec`: minimum interval for asking the source of a waiting or paused job for
-   * pending changes.
-   */
+  /** `lag_interval_sec`: minimum interval for asking sources of jobs that are not running. */
   readonly lagIntervalSec: number;
-  /**
-   * `park_after_sec`: idle time after which a caught-up continuous job yields its slot; 0 for
-   * never.
-   */
+  /** `park_after_sec`: idle time after which a caught-up job yields its slot; 0 for never. */
   readonly parkAfterSec: number;
   /** `audit_interval_sec`: maximum parking time, ±10 %, after which both databases are checked. */
   readonly auditIntervalSec: number;
-  /**
-   * `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: log jobs without TLS or
-   * verification.
-   */
+  /** `valid_endpoint_protocols_log`, `verify_ssl_certificates_log`: log insecure jobs. */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
   readonly copyLimits: CopyLimits;

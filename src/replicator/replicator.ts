@@ -1,7 +1,4 @@
-/**
- * The replicator's interface: starts, cancels and awaits transient jobs, and gives access to all
- * jobs. The nodes' schedulers run them.
- */
+/** Starts, cancels and awaits transient jobs, and gives access to all jobs. */
 import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
@@ -49,10 +46,7 @@ export class JobNotYoursError extends OperationalError {
   }
 }
 
-/**
- * The user who starts or cancels a transient job. Job ids differ by user; admins may cancel any
- * job.
- */
+/** The user who starts or cancels a transient job. Admins may cancel any job. */
 export interface Requester extends Authority {
   readonly isAdmin: boolean;
   /** Id of the API request for the log, if any. */
@@ -65,9 +59,7 @@ export type TransientOutcome =
   | { readonly kind: "failed"; readonly failure: ReplicationFailure }
   | { readonly kind: "removed" };
 
-/**
- * Maximum wait for a slot. CouchDB clients expect an immediate response, but a cluster may be full.
- */
+/** Maximum wait for a slot, since CouchDB clients expect an immediate response. */
 const START_MS_MAX = 10_000;
 /** After this time a stopped run has ended, or its node is dead or its endpoints do not respond. */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
@@ -188,9 +180,7 @@ export class Replicator {
     return id;
   }
 
-  /**
-   * Returns the id of a transient job to be cancelled, as given or computed from the parameters.
-   */
+  /** Returns the id of a transient job to be cancelled, given or computed. */
   transientId(replication: Replication, requester: Requester): string {
     return transientJobId(this.#parts.ids, replication, ownerKey(requester));
   }
@@ -214,10 +204,7 @@ export class Replicator {
     });
   }
 
-  /**
-   * Returns undefined if no such job is active. Throws a JobNotYoursError if the requester may not
-   * cancel it here.
-   */
+  /** Returns undefined if no such job is active. Throws a JobNotYoursError. */
   async #cancellable(
     tx: ReadTransaction,
     id: string,
@@ -239,10 +226,7 @@ export class Replicator {
     return job;
   }
 
-  /**
-   * Stops a run on any node, waiting up to the time limit. The job is paused meanwhile, so that no
-   * node runs it.
-   */
+  /** Stops a run on any node, waiting up to the time limit, and keeps the job paused. */
   async #stop(jobId: string, { userName, requestId }: Requester): Promise<void> {
     const { clock } = this.#parts.runtime;
     await this.commands.pause(jobId, {
@@ -298,9 +282,7 @@ export class Replicator {
     }
   }
 
-  /**
-   * Finds a job by replication id or job id. Among several for a replication id, prefers `asker`'s.
-   */
+  /** Finds a job by job id or replication id, preferring `asker`'s. */
   find(id: string, asker?: Authority): Promise<JobEntry | undefined> {
     const { kv, ownership } = this.#parts;
     return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, asker)));
@@ -358,9 +340,7 @@ export class Replicator {
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
-  /**
-   * Calls `decide` now and at each event (or state change) of the job, until it returns an answer.
-   */
+  /** Calls `decide` now and at each event of the job, until it returns an answer. */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,

@@ -53,10 +53,7 @@ export interface CopySummary {
 
 const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 const PAGE_BYTES = 1_000_000;
-/**
- * End of the tuple range. Later keys are transaction ids, which only their writers need; not
- * copied.
- */
+/** End of the tuple range. Later keys are transaction ids, which are not copied. */
 const BEHIND_TUPLES = new Uint8Array([0xfe]);
 /** Present in a cluster while a store is being copied into it. */
 export const COPY_MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);

@@ -82,9 +82,7 @@ async function writeDraft(
   }
 }
 
-/**
- * Reads a backup. Rejects with BACKUP_DAMAGED, or with the system's error if it cannot be opened.
- */
+/** Reads a backup. Rejects with BACKUP_DAMAGED, or the system's error if it cannot be opened. */
 export async function readBackup(path: string, visitor: BackupVisitor): Promise<BackupSummary> {
   const file = await open(path, "r");
   try {

@@ -22,9 +22,7 @@ const END = 2;
 export const BLOCK_HEAD_BYTES = 5;
 export const DIGEST_BYTES = 32;
 
-/**
- * A page is about a megabyte, and a transaction at most ten. Longer blocks are treated as damaged.
- */
+/** Maximum payload. A page is about a megabyte, and a transaction at most ten. */
 export const PAYLOAD_BYTES_MAX = 16_000_000;
 
 /** Lengths of key and value. */

@@ -25,10 +25,7 @@ export interface FoundationDbOptions {
   readonly headerVersion?: number | undefined;
   /** Key prefix, which allows several independent stores in a cluster. */
   readonly prefix?: string | undefined;
-  /**
-   * Maximum number of concurrent watches, by default FoundationDB's maximum. Beyond it, keys are
-   * polled.
-   */
+  /** Maximum number of watches (default: FoundationDB's maximum). Further keys are polled. */
   readonly watchCountMax?: number | undefined;
 }
 
@@ -48,8 +45,7 @@ const LOOK_EVERY_MS = 1_000;
 const WITHOUT_WATCH_MS = 5_000;
 
 /**
- * Opens the store. Rejects with KV_UNUSABLE if the package, client library or cluster file is
- * missing.
+ * Opens the store. Rejects with KV_UNUSABLE if package, client library or cluster file is missing.
  */
 export async function openFoundationDbEngine(options: FoundationDbOptions): Promise<Engine> {
   const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;

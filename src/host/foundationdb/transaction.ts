@@ -1,7 +1,4 @@
-/**
- * Adapts a FoundationDB transaction to `Transaction`. The client itself provides snapshots,
- * buffered writes and conflict detection.
- */
+/** Adapts a FoundationDB transaction to `Transaction`. */
 import { abortable, compareBytes, errorCode, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,
@@ -48,9 +45,7 @@ export interface FoundationDbMonitor {
   /** Settles as `call` does, and detects slow calls. */
   observe<T>(call: Promise<T>): Promise<T>;
   readonly watches: Set<FdbWatch>;
-  /**
-   * Waits before polling a key that has no watch. Rejects with KV_CLOSED when the engine closes.
-   */
+  /** Waits before polling a key without a watch. Rejects with KV_CLOSED on close. */
   pause(signal: AbortSignal): Promise<void>;
 }
 

@@ -91,9 +91,7 @@ const REMEMBERED_MAX = 1000;
 export class EgressRules {
   readonly #allow: readonly EgressRule[];
   readonly #deny: readonly EgressRule[];
-  /**
-   * Results by host, port and address. Requests repeat, and range comparison is the dominant cost.
-   */
+  /** Results by host, port and address, since requests repeat and comparing ranges is slow. */
   readonly #judged = new Map<string, string | undefined>();
 
   /** An empty `allow` permits everything that is not denied. `deny` takes precedence. */

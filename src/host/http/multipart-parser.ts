@@ -10,10 +10,7 @@ type Event =
   | { readonly kind: "end" }
   | { readonly kind: "error"; readonly error: unknown };
 
-/**
- * Maximum consecutive bytes outside part bodies (headers, preamble, epilogue), far above any
- * server's.
- */
+/** Maximum consecutive bytes outside part bodies, far above any server's. */
 const AROUND_BYTES_MAX = 16 * 1024 * 1024;
 
 /** RFC 2046 allows 70. Dicer searches for at most 256 bytes, four of which precede the boundary. */

@@ -9,10 +9,7 @@ import { parseQuery } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { Connections } from "./connections.ts";
 
-/**
- * Request lines may contain long `startkey`, `open_revs` and `atts_since`. Node's default is 16
- * KiB.
- */
+/** Maximum for long `startkey`, `open_revs` and `atts_since` in URLs. Node's default is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
 
 /**
@@ -312,9 +309,7 @@ function requestOf(
   };
 }
 
-/**
- * Absolute-form target (`GET http://host/films HTTP/1.1`), whose host overrides `Host` (RFC 9112).
- */
+/** Absolute-form target (`GET http://host/films HTTP/1.1`); overrides `Host` (RFC 9112). */
 const ABSOLUTE_FORM = /^https?:\/\/([^/?]+)(.*)$/is;
 
 function originForm(target: string): { readonly target: string; readonly host?: string } {
@@ -356,15 +351,10 @@ async function send(
   outgoing.end();
 }
 
-/**
- * Combines the writes of one event-loop turn, so that a short response is one packet. Larger
- * amounts are sent immediately.
- */
+/** Combines the writes of one event-loop turn, so that a short response is one packet. */
 class GatheredWrites {
   readonly #outgoing: ServerResponse;
-  /**
-   * The corked socket. Corking the response itself can suppress its `drain` event in Node.js 22.
-   */
+  /** The corked socket. Corking the response can suppress its `drain` event in Node.js 22. */
   #socket: Socket | null = null;
 
   constructor(outgoing: ServerResponse) {

@@ -36,10 +36,7 @@ export class UndiciDispatchers {
   readonly #guard: EgressGuard | undefined;
   readonly #open = new Map<string, OpenDispatcher>();
 
-  /**
-   * `idleMsMax` (milliseconds until an unused connection is closed) is called for each request.
-   * `guard` filters a host's addresses.
-   */
+  /** `idleMsMax` bounds the idle time of a connection, and is called for each request. */
   constructor(idleMsMax: () => number, guard?: EgressGuard) {
     this.#idleMsMax = idleMsMax;
     this.#guard = guard;

@@ -27,15 +27,9 @@ export interface UndiciFetch {
 }
 
 export interface UndiciFetchOptions {
-  /**
-   * Milliseconds until an unused connection is closed (`connection_close_interval`); called per
-   * request.
-   */
+  /** Maximum idle time of a connection (`connection_close_interval`); called per request. */
   readonly idleMsMax?: () => number;
-  /**
-   * Egress rules, called per request and per connection; the same object while unchanged. No
-   * restrictions if absent.
-   */
+  /** Egress rules, called per request and connection; the same object while unchanged. */
   readonly egressRules?: () => EgressRules;
   /** Resolver if there are rules; the system's by default. */
   readonly resolve?: Resolve;
@@ -113,10 +107,7 @@ function informationalLimit(): () => void {
   };
 }
 
-/**
- * Iterates over the body, adding the request to errors. A generator would cost more than reading a
- * short body.
- */
+/** Iterates over the body, adding the request to errors. Faster than a generator. */
 function readBody(request: FetchRequest, body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {

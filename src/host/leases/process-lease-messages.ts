@@ -1,6 +1,4 @@
-/**
- * Messages between a worker and the process that renews its lease. Both times are in `SharedTimes`.
- */
+/** Messages between a worker and the process that renews its lease. */
 import type { LeaseEnding } from "../../jobs/index.ts";
 
 /** Location of the store, which the child process opens itself. */

@@ -13,10 +13,7 @@ export class ByteWriter {
     return this.#length;
   }
 
-  /**
-   * Reserves room for `byteCount` more bytes; otherwise the buffer grows by doubling, holding both
-   * copies.
-   */
+  /** Reserves room for `byteCount` more bytes. Otherwise the buffer grows by doubling. */
   expect(byteCount: number): void {
     this.#reserve(byteCount);
   }

@@ -31,10 +31,7 @@ const OUTBOX_BYTES = 32_768;
  * turn, which may be long, prepares the next one.
  */
 const SENT_AT_ONCE_BYTES = 131_072;
-/**
- * Returned buffers kept for reuse: enough for two transactions of an upload or a batch of
- * documents.
- */
+/** Returned buffers kept for reuse: enough for two uploads or batches of documents. */
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 

@@ -33,10 +33,7 @@ const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 /** The log is kept longer, for watches of processes that lag behind. */
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
-/**
- * Old records are deleted in every 16th commit, since they are on pages that commits do not
- * otherwise touch.
- */
+/** Old records are deleted in every 16th commit, since they are on pages of their own. */
 const TRIM_PERIOD = 16;
 /** Maximum number deleted per such commit. More than `TRIM_PERIOD`, so that a backlog shrinks. */
 const TRIM_COUNT_MAX = 64;
@@ -283,9 +280,7 @@ function isSmall(requests: readonly PackedRequest[]): boolean {
   return byteCount <= REDO_BYTES_MAX;
 }
 
-/**
- * Returns the earliest read version among the requests; `lastVersion` if they have read nothing.
- */
+/** Returns the earliest read version of the requests; `lastVersion` if none has read. */
 function earliestRead(requests: readonly PackedRequest[], lastVersion: number): number {
   let earliest = lastVersion;
   for (const { readVersion, reads } of requests) {

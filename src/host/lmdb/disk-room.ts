@@ -8,9 +8,7 @@ import { freeBytes } from "./environment.ts";
 /** Maximum size of a commit group. */
 const ROOM_BYTES = 16_000_000;
 
-/**
- * Limits such as quotas do not show in the free space; they are assumed to be over after this time.
- */
+/** Time after which limits that free space does not show, such as quotas, are assumed over. */
 const QUIET_MS = 60_000;
 
 interface Trouble {

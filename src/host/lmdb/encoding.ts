@@ -6,9 +6,7 @@
 import { cutBytes } from "../../base/index.ts";
 import { VALUE_BYTES_MAX } from "../../kv/index.ts";
 
-/**
- * Copies out of the library's read buffers. There are few, so the view of the last one is cached.
- */
+/** Copies out of the library's few read buffers. Caches the view of the last one. */
 function copier(): (source: Uint8Array, start: number, end: number) => Uint8Array {
   let view: Uint8Array = new Uint8Array(0);
   return (source, start, end) => {

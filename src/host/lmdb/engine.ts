@@ -163,10 +163,7 @@ export class LmdbEngine implements Engine {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /**
-   * After a permanent failure of LMDB, all calls are rejected; the owner of `failed` ends the
-   * process.
-   */
+  /** Rejects all calls after a permanent failure. The owner of `failed` ends the process. */
   #giveUp(): void {
     if (this.#failure !== undefined) return;
     const details = { reason: GIVEN_UP_REASON, directory: this.#directory };

@@ -83,9 +83,7 @@ const FOLDER_CODES: ReadonlySet<unknown> = new Set([
   30,
 ]);
 
-/**
- * Returns KV_UNUSABLE for a folder that cannot be created or written; undefined for other errors.
- */
+/** Returns KV_UNUSABLE if the folder cannot be created or written; otherwise undefined. */
 function unusable(error: unknown, directory: string): KeyValueError | undefined {
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   if (!FOLDER_CODES.has(code) || isDiskFull(error, directory)) return undefined;
@@ -150,10 +148,7 @@ export function freeBytes(directory: string): number {
   }
 }
 
-/**
- * Creates the folder and its missing parents, and syncs them. Returns the created ones, innermost
- * first.
- */
+/** Creates and syncs the folder and its missing parents. Returns these, innermost first. */
 export function makeDirectory(directory: string): readonly string[] {
   const missing: string[] = [];
   for (let folder = directory; !existsSync(folder); folder = dirname(folder)) missing.push(folder);

@@ -1,7 +1,4 @@
-/**
- * Reads a store at one version while other processes use it. Meanwhile LMDB cannot reuse freed
- * pages, so the file may grow.
- */
+/** Reads a store at one version while others use it, during which its file may grow. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type KeyValue, KeyValueError } from "../../kv/index.ts";
@@ -17,10 +14,7 @@ export interface StoreExport {
   close(): Promise<void>;
 }
 
-/**
- * Includes all commits acknowledged before the call. Throws KV_UNAVAILABLE if there is no readable
- * store.
- */
+/** Includes all commits acknowledged before. Throws KV_UNAVAILABLE without a readable store. */
 export function exportLmdbStore(directory: string): StoreExport {
   checkLmdbStore(directory);
   // Opening also applies lost commits after a crash.

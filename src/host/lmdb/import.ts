@@ -35,9 +35,7 @@ export interface LmdbImportOptions {
   readonly keepAs?: string | undefined;
 }
 
-/**
- * Writes one transaction per page; `finish` renames the store. Call `close` in a `finally` block.
- */
+/** Writes a transaction per page; `finish` renames the store. Call `close` in `finally`. */
 export class LmdbImport {
   readonly #options: LmdbImportOptions;
   readonly #draft: string;

@@ -44,10 +44,7 @@ export class LockKnocks {
     this.#aliveMs = nowMs;
   }
 
-  /**
-   * Must be called periodically. When it starts a wake-up, returns the milliseconds without
-   * progress.
-   */
+  /** Call it periodically. When it starts a wake-up, returns the milliseconds without progress. */
   look({ isBusy, doneCount }: CommitterProgress, nowMs: number): number | undefined {
     if (!isBusy || doneCount !== this.#doneCount) {
       this.#doneCount = doneCount;
@@ -69,9 +66,7 @@ export class LockKnocks {
     await this.#round;
   }
 
-  /**
-   * Resolves when the thread has ended. After a failure, others follow while the committer waits.
-   */
+  /** Resolves when the thread has ended. Failures are retried while the committer waits. */
   #knock(meeting: Int32Array): Promise<void> {
     const thread = new Worker(THREAD_FILE, { workerData: { ...this.#store, meeting } });
     thread.unref();

@@ -113,10 +113,7 @@ export function decodeLogRecord(bytes: Uint8Array): LogRecord {
   return { committedAtMs, mark, writes: packedWrites(bytes.subarray(offset), count) };
 }
 
-/**
- * Returns the writes of a record. Keys are filtered by length with `isAsked`; ranges are always
- * included.
- */
+/** Returns the writes of a record: all ranges, and keys whose length passes `isAsked`. */
 export function loggedWrites(
   bytes: Uint8Array,
   isAsked: (keyLength: number) => boolean,

@@ -3,10 +3,7 @@
  * would otherwise block the event loop until the end.
  */
 
-/**
- * Longest time without yielding: too short to be noticed, and long compared with the cost of
- * yielding.
- */
+/** Longest time without yielding. Yielding costs little in comparison. */
 const TURN_MS = 10;
 
 export class LoopTurn {

@@ -41,10 +41,7 @@ const SLOT_OFFSET = PAGE_BYTES / 2 + 512;
 const SLOT_BYTES = PAGE_BYTES - SLOT_OFFSET;
 const SLOT_COUNT = 2;
 
-/**
- * Checksum, length of the rows, version, rows. The log's row follows those whose keys it repeats;
- * with `LOG_IS_CUT` it omits these keys.
- */
+/** Layout: checksum, length of the rows, version, rows. The log's row is after the other rows. */
 const CHECKSUM_BYTES = 4;
 const ROWS_LENGTH_OFFSET = CHECKSUM_BYTES;
 const VERSION_OFFSET = ROWS_LENGTH_OFFSET + 4;
@@ -54,9 +51,7 @@ const HEAD_BYTES = VERSION_OFFSET + 8;
 const ROW_HEAD_BYTES = 6;
 const REMOVED = 0xffff_ffff;
 
-/**
- * Flag in the length of the rows. Older versions of this program reject it as an invalid length.
- */
+/** Flag in the length: the log's row omits the keys of the rows. Invalid for older versions. */
 const LOG_IS_CUT = 0x8000_0000;
 
 /** Records the writes of an LMDB transaction while they fit into a slot. */

@@ -1,7 +1,4 @@
-/**
- * Read snapshots of the store. Readers of one version share an LMDB snapshot, because LMDB's reader
- * slots are limited.
- */
+/** Read snapshots. Readers of one version share an LMDB snapshot, as reader slots are limited. */
 import { compareBytes, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,
@@ -186,9 +183,7 @@ class LmdbSnapshot implements StoreSnapshot {
 
 const NO_ROWS = new Uint8Array(0);
 
-/**
- * Yields all rows in key order, about a megabyte per page. Throws KV_UNAVAILABLE with the reason.
- */
+/** Yields all rows in key order, about a megabyte per page. Throws KV_UNAVAILABLE. */
 export function* pagesOf(
   snapshot: StoreSnapshot,
   directory: string,

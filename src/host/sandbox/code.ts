@@ -120,10 +120,7 @@ export class SandboxCode {
     this.#compile([[], modules], COMPILE_MS_MAX);
   }
 
-  /**
-   * Adds a function and modules to the image. Compile errors are left to the calls, which report
-   * them.
-   */
+  /** Adds a function and modules to the image. Calls report compile errors. */
   #compile(
     places: readonly [path: readonly string[], modules: readonly string[]],
     ms: number,

@@ -1,7 +1,4 @@
-/**
- * Thread that runs functions of design documents. It exits if it holds memory that it cannot
- * release otherwise.
- */
+/** Runs functions of design documents. Exits to release memory if there is no other way. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";

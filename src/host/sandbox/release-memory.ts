@@ -5,8 +5,7 @@ const { port1: nowhere } = new MessageChannel();
 nowhere.close();
 
 /**
- * Frees the memory immediately: a message to a closed port is discarded. These threads allocate few
- * objects and rarely collect garbage.
+ * Frees memory immediately, by a message to a closed port. These threads rarely collect garbage.
  */
 export function releaseMemory(memory: readonly ArrayBuffer[]): void {
   if (memory.length > 0) nowhere.postMessage(undefined, memory);

@@ -10,10 +10,7 @@ import { FairQueue } from "./fair-queue.ts";
 export interface ThreadCall<Request> {
   /** Identifies the data needed by the call, which a thread keeps from its last call. */
   readonly subjectId: string;
-  /**
-   * Builds the request when a thread is free. With `isKnown`, the thread has the data of
-   * `subjectId`. Its memory is transferred.
-   */
+  /** Builds the request for a free thread. With `isKnown`, it has the data of `subjectId`. */
   readonly request: (isKnown: boolean) => Request | Promise<Request>;
   readonly limitMs: number;
   /** Error reason for exceeding the time limit. */
@@ -50,10 +47,7 @@ export interface ThreadPoolOptions<Request> {
   readonly countMax: number;
   /** Maximum concurrent threads per user or database. */
   readonly shareMax: number;
-  /**
-   * Size of the young generation. Parsed values outlive it, and are copied repeatedly if it is
-   * large. V8's default if absent.
-   */
+  /** Young generation limit: long-lived values are copied repeatedly in a large one. */
   readonly youngMibMax?: number;
   /** Whether a thread is terminated on abort, because it does not check `stopped`. */
   readonly endsStopped?: boolean;
@@ -79,10 +73,7 @@ interface Current<Request, Answer> {
 interface Thread<Request, Answer> {
   readonly handle: Worker;
   readonly stopped: Int32Array<SharedArrayBuffer>;
-  /**
-   * Resolves when the thread has started, which is slow on a busy machine and not charged to a
-   * call.
-   */
+  /** Resolves when the thread has started. Its startup is not charged to a call. */
   readonly ready: Promise<void>;
   /** Undefined if idle. */
   current: Current<Request, Answer> | undefined;
@@ -112,10 +103,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     this.#waiting = new FairQueue(clock, options.shareMax);
   }
 
-  /**
-   * Throws a SandboxError `os_process_error` if the thread ended, or the signal's reason if
-   * aborted.
-   */
+  /** Throws a SandboxError `os_process_error` if the thread ended, or the signal's reason. */
   async call(call: ThreadCall<Request>): Promise<Answer> {
     const { share, signal } = call;
     signal?.throwIfAborted();

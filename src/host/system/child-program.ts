@@ -1,7 +1,4 @@
-/**
- * Starts this program as a child process. When the parent exits for any reason, the child's channel
- * closes.
- */
+/** Starts this program as a child process, whose channel closes when the parent exits. */
 import { fork } from "node:child_process";
 
 export interface ChildProgram {
@@ -11,10 +8,7 @@ export interface ChildProgram {
   stop(): void;
 }
 
-/**
- * Runs the current script with these arguments. Output goes to the parent's; messages to
- * `listener`.
- */
+/** Runs the current script with these arguments. Messages go to `listener`. */
 export function startChildProgram(
   arguments_: readonly string[],
   environment: Readonly<Record<string, string>>,

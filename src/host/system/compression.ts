@@ -26,10 +26,7 @@ export const systemCompression: Compression = {
   unbrotli: (chunks) => through(chunks, createBrotliDecompress),
 };
 
-/**
- * Pipes the chunks through one stream, which is destroyed if the consumer or the source stops
- * early.
- */
+/** Pipes chunks through a stream, which is destroyed if the consumer or source stops early. */
 async function* through(
   chunks: AsyncIterable<Uint8Array>,
   create: () => Transform,

@@ -1,7 +1,4 @@
-/**
- * Tunes V8's garbage collection. The flags apply to the process with all threads. V8 ignores
- * unknown flags.
- */
+/** Tunes V8's garbage collection for the whole process. V8 ignores unknown flags. */
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 
@@ -9,10 +6,7 @@ import { getHeapStatistics, setFlagsFromString } from "node:v8";
 const GARBAGE_PERCENT_MAX = 100;
 /** Amount of garbage that is always tolerated. */
 const GARBAGE_BYTES_MIN = 32 * 1024 * 1024;
-/**
- * Fill level of the young generation, in percent, that triggers a collection between turns. V8's
- * default is 80.
- */
+/** Fill level (%) of the young generation that triggers collection between turns (V8: 80). */
 const YOUNG_PERCENT = 30;
 
 export const HEAP_FLAG = "--heap-growing-percent";

@@ -5,10 +5,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 const RESOLUTION_MS = 100;
 const NANOSECONDS_PER_MS = 1_000_000;
 
-/**
- * Starts measuring. Each call returns the current memory, and the mean event-loop delay since the
- * last call.
- */
+/** Starts measuring. Calls return the memory and the mean event-loop delay since the last call. */
 export function processMeter(): () => {
   readonly memoryBytes: number;
   readonly eventLoopDelayMs: number;

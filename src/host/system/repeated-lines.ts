@@ -1,6 +1,4 @@
-/**
- * Limits repeated warnings: the first line is written immediately, then one a minute with a count.
- */
+/** Limits repeated warnings: written immediately, then once a minute with a count. */
 
 const INTERVAL_MS = 60_000;
 /** Kinds of warnings tracked; others are not limited. */
@@ -40,10 +38,7 @@ export class RepeatedLines {
     return fields;
   }
 
-  /**
-   * Returns suppressed lines that are due, one per kind, with their counts. Cheap if there are
-   * none.
-   */
+  /** Returns suppressed lines that are due, one per kind, with counts. Usually cheap. */
   due(nowMs: number): readonly LogLine[] {
     if (nowMs - this.#lookedAtMs < INTERVAL_MS / 60) return [];
     this.#lookedAtMs = nowMs;

@@ -25,9 +25,7 @@ import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 const PAGE_ROWS_MAX = 200;
 /** Maximum length of a turn; a longer one results from a clock that was set back. */
 const TURN_MS_MAX = 3_600_000;
-/**
- * Share of the threshold below which a lag is resolved, so that a fluctuating lag is reported once.
- */
+/** Share of the threshold below which a lag is resolved, so that fluctuations are not reported. */
 const RESOLVED_LAG_RATIO = 1 / 2;
 
 /** Alerts to be sent; read at each use. */
@@ -69,10 +67,7 @@ export class AlertWatch {
     this.#self = randomHex(parts.runtime.random);
   }
 
-  /**
-   * Acquires the turn, or extends it to `turnMs` from now. `held`: extended; `taken`: acquired;
-   * `others`: another node has it.
-   */
+  /** Acquires (`taken`) the turn, or extends it (`held`), unless another node has it (`others`). */
   takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     return this.#transact(async (tx) => {

@@ -48,10 +48,7 @@ export function budgetNames(address: EndpointAddress): readonly string[] {
   return address.basic === undefined ? [host] : [host, `${address.basic.username}@${host}`];
 }
 
-/**
- * Returns the stored form of a budget's name; hosts are case-insensitive. Throws a
- * BudgetInvalidError.
- */
+/** Normalizes a budget's name; hosts are case-insensitive. Throws a BudgetInvalidError. */
 export function parseBudgetName(text: string): string {
   if (!NAME.test(text) || text.length > NAME_LENGTH_MAX) {
     throw new BudgetInvalidError(
@@ -62,10 +59,7 @@ export function parseBudgetName(text: string): string {
   return text.slice(0, at + 1) + text.slice(at + 1).toLowerCase();
 }
 
-/**
- * Parses `{"read": {"requests_per_sec": …, "documents_per_sec": …, "megabytes_per_sec": …},
- * "write": {…}}`.
- */
+/** Parses `{"read": {"requests_per_sec", "documents_per_sec", "megabytes_per_sec"}, "write"}`. */
 export function parseBudget(members: Readonly<Record<string, unknown>>): Budget {
   for (const name of Object.keys(members)) {
     if (name !== "read" && name !== "write") {

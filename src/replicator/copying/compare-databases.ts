@@ -43,9 +43,7 @@ export interface ComparisonObserver {
   lacking?(documents: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void>;
 }
 
-/**
- * Reads both sides' changes, the source's documents, and the target's documents with attachments.
- */
+/** Reads both sides' changes, the source's documents, and the target's with attachments. */
 export async function compareDatabases(
   source: Endpoint,
   target: Endpoint,

@@ -46,9 +46,7 @@ const MISSING_STUB = {
   reason: "the target lacks an attachment that the source does not send",
 };
 
-/**
- * Result of one attempt. `plain`: documents to be written in bulk. `doubtful-stub`: not written.
- */
+/** Result of one attempt. `plain`: to be written in bulk. `doubtful-stub`: not written. */
 type Attempt =
   | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
   | { readonly kind: "missing" | "missing-stub" | "doubtful-stub" }
@@ -186,10 +184,7 @@ export class LoneCopier {
     this.#fail(side === "target" ? "write" : "read", request, why, batch);
   }
 
-  /**
-   * Waits for the next attempt, or skips a document missing for the second time. Returns true if
-   * finished.
-   */
+  /** Waits for another attempt, or skips a document missing twice. Returns true if finished. */
   async #afterMissing(
     journey: Journey,
     kind: "missing" | "missing-stub",

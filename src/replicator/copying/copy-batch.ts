@@ -52,10 +52,7 @@ const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
 /** Maximum size of documents read but not yet written, for all copiers of a job. */
 const ROOM_BYTES_MAX = 256 * 1024 * 1024;
-/**
- * CouchDB 3.5's figures. `_revs_diff` is useless if the target lacks almost everything; a bulk read
- * is useless for attachments.
- */
+/** CouchDB 3.5's figures for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** A job holding back is not stalled. */
@@ -179,10 +176,7 @@ export class BatchCopier {
     }
   }
 
-  /**
-   * Copies what the target lacks of `changes`, listing failures. Independent of the copiers, which
-   * may be busy for hours.
-   */
+  /** Copies what the target lacks of `changes`, listing failures. Independent of the copiers. */
   tryOnce(
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
@@ -270,10 +264,7 @@ export class BatchCopier {
     }
   }
 
-  /**
-   * Copies documents in bulk with inlined attachments. Returns those that must be read
-   * individually.
-   */
+  /** Copies documents with inlined attachments. Returns those that must be read individually. */
   async #copySmall(
     small: readonly SmallRequest[],
     outcome: BatchOutcome,
@@ -366,10 +357,7 @@ export class BatchCopier {
     this.#observer.count({ docWriteFailures: 1 });
   }
 
-  /**
-   * Returns what the target lacks. Assumes everything, without asking, while it has lacked almost
-   * everything.
-   */
+  /** Returns what the target lacks; without asking if it has lacked almost everything. */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -395,9 +383,7 @@ export class BatchCopier {
     return requests;
   }
 
-  /**
-   * Returns undefined if asking is not worthwhile, or if the target fails or rejects the request.
-   */
+  /** Returns undefined if asking is not worthwhile, or the target fails or rejects it. */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -485,10 +471,7 @@ export class BatchCopier {
     return alone;
   }
 
-  /**
-   * Passes the results of a bulk read to the writer. Returns what is missing, and which of that is
-   * small.
-   */
+  /** Passes read documents to the writer. Returns missing ones, and which of them are small. */
   async #passOn(
     page: readonly RevisionRequest[],
     results: readonly BulkReadResult[],

@@ -12,15 +12,9 @@ import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/en
 import { suspicionOf } from "../endpoints/suspicion.ts";
 import { describeFailure } from "../failures/failure.ts";
 
-/**
- * Documents that may be skipped before any success: the number listed at each start while a server
- * is failing.
- */
+/** Documents that may be skipped before any success, at each start. */
 const ALLOWANCE_FIRST = 5;
-/**
- * Maximum number skipped consecutively: documents written together are often damaged or rejected
- * together.
- */
+/** Maximum skipped consecutively: neighbours are often damaged or rejected together. */
 const ALLOWANCE_MAX = 100;
 
 /** Document id for the control's reads and `_local` writes. */
@@ -37,9 +31,7 @@ export class Blame {
     this.#control = control;
   }
 
-  /**
-   * For reads. A source that fails for other documents does not report this one as missing, either.
-   */
+  /** For reads. Does not trust a source to report missing documents if the control fails. */
   static ofSource(source: Endpoint): Blame {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
     return new Blame(async (signal) => {
@@ -48,10 +40,7 @@ export class Blame {
     });
   }
 
-  /**
-   * For writes. A target that cannot write, for example on a full disk, cannot write `_local`
-   * documents.
-   */
+  /** For writes. A target with a full disk, for example, cannot write `_local` documents. */
   static ofTarget(target: Endpoint): Blame {
     return new Blame(async (signal) => {
       try {

@@ -14,10 +14,7 @@ import { wireOf } from "./omitted.ts";
 
 type Listed = Pick<RevisionRequest, "id" | "revision">;
 
-/**
- * For a revision that the source has just failed to deliver. Returns false if in doubt, for example
- * after an error.
- */
+/** Whether a revision just not delivered is gone. False if in doubt, as after an error. */
 export async function isGone(
   source: Endpoint,
   listed: Listed,
@@ -57,9 +54,7 @@ async function announcedLeaves(
   return leaves;
 }
 
-/**
- * Whether the source has the leaf (or a descendant), without the listed revision in its history.
- */
+/** Whether the source has the leaf (or a descendant), and its history lacks the revision. */
 async function isOfAnotherBranch(
   source: Endpoint,
   { id, revision }: Listed,

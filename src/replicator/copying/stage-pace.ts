@@ -48,10 +48,7 @@ export class StagePace {
     return this.#isFar ? (SPREAD * this.#elapsedMs) / this.#count : 0;
   }
 
-  /**
-   * Records the duration of a request, including all waiting, and the endpoint's round trip;
-   * undefined for our own store.
-   */
+  /** Records a request's total duration and the endpoint's round trip (undefined if local). */
   answered(elapsedMs: number, roundTripMs: number | undefined): void {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;

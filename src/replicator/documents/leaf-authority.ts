@@ -56,10 +56,7 @@ async function parentAuthority(
   return parent?.authority;
 }
 
-/**
- * Returns the authority of a winner without a record: an existing job may stay, but no new one is
- * created.
- */
+/** Authority of a winner without a record: an existing job may stay, but no new one is made. */
 export function unrecordedAuthority({ owner }: Members, job: Job | undefined): Authority {
   const userName = typeof owner === "string" ? owner : null;
   const before = authorityOfJob(job);

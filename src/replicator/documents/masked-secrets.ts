@@ -49,10 +49,7 @@ class MaskedSecretError extends Error {
   }
 }
 
-/**
- * Replaces masks in the body by the secrets of the stored one. Everything else is unchanged, byte
- * for byte.
- */
+/** Replaces masks in the body by the stored secrets. Everything else is unchanged. */
 export function withStoredSecrets(body: Utf8Text, stored: Utf8Text | undefined): Unmasked {
   if (!body.text.includes(MASK)) return { kind: "whole", body };
   const given = parseJson(body.text) as Members;
@@ -176,9 +173,7 @@ function unmaskEndpoint(side: Side, given: unknown, stored: unknown): unknown {
   return whole;
 }
 
-/**
- * Returns the stored value if the given one differs only by masks: same user, same token service.
- */
+/** Returns the stored value if the given one differs only by masks. */
 function unmaskAuth(field: string, given: unknown, stored: unknown): unknown {
   if (given === MASK && typeof stored === "string") return stored;
   if (!isObject(given) || !isObject(stored)) {

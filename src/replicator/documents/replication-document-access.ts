@@ -16,10 +16,7 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
 
-/**
- * Members besides the endpoints that may contain a password: proxy URLs, and a certificate's
- * password.
- */
+/** Members besides the endpoints that may contain a password. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
 /** Endpoint members visible to others. All others, including misspelt names, may be secret. */
@@ -97,9 +94,7 @@ function isOwn(
   return author === vouchedBy;
 }
 
-/**
- * Whether a leaf belongs to another user. Holds one body at a time, and stops at the first match.
- */
+/** Whether a leaf belongs to another user. Holds one body at a time. */
 async function hasOtherOwner(
   tx: ReadTransaction,
   database: Database,
@@ -133,9 +128,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
-/**
- * The document as shown to users other than database admins: others' documents lack credentials.
- */
+/** The document as shown to non-admins: others' documents lack credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
   if (isOwn(document, reader) || document.id.startsWith("_design/")) return document;
   return { ...document, body: withoutCredentials(document.body) };

@@ -1,7 +1,4 @@
-/**
- * Writes the replicator's state into `_replicator` documents: only on completion and failure (RFC
- * 016).
- */
+/** Writes states into `_replicator` documents: only on completion and failure (RFC 016). */
 import {
   errorCode,
   type JsonText,
@@ -34,10 +31,7 @@ const STATE_MEMBERS = new Set([
   "_replication_id",
 ]);
 
-/**
- * Writes the job's state into its document, in the transaction that ends the run. Does not
- * re-create a deleted document.
- */
+/** Writes the state in the transaction that ends the run, unless the document is deleted. */
 export async function writeDocumentState(
   tx: Transaction,
   database: Database,
@@ -84,10 +78,7 @@ function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
 
-/**
- * Replaces a body, keeping its authority and bypassing design functions. Returns false if rejected.
- * The job is unaffected.
- */
+/** Replaces a body, keeping its authority and job. Returns false if rejected. */
 export async function rewrite(
   tx: Transaction,
   database: Database,
@@ -108,10 +99,7 @@ export async function rewrite(
   return (await database.write(tx, edit, CONTEXT)).kind === "written";
 }
 
-/**
- * Deletes a replication document and, through the hook, its job. Returns false if it no longer
- * exists.
- */
+/** Deletes a replication document and its job. Returns false if it no longer exists. */
 export async function removeReplicationDocument(
   tx: Transaction,
   databases: DatabaseRegistry,

@@ -1,7 +1,4 @@
-/**
- * Updates jobs in the transaction that writes their `_replicator` documents (RFC 016,
- * `couch_replicator`'s document hooks).
- */
+/** Updates jobs when their `_replicator` documents are written (RFC 016), in one transaction. */
 import {
   BYTES_PER_UNIT_MAX,
   errorCode,
@@ -68,10 +65,7 @@ export interface ReplicationHookParts extends RemoveJobParts {
   readonly seal?: Seal | undefined;
 }
 
-/**
- * A document is parsed, sealed and hashed within one transaction. Enough for the maximum of
- * `doc_ids`.
- */
+/** Bounds the time of a transaction. Enough for the maximum of `doc_ids`. */
 const DOCUMENT_LENGTH_MAX = 2_000_000;
 
 /** Whether the database contains replication documents. */
@@ -259,10 +253,7 @@ export class ReplicationHook implements DatabaseHook {
     return JSON.stringify(judged.authority) === JSON.stringify(authority) ? judged : undefined;
   }
 
-  /**
-   * Returns the request, or why it is rejected: malformed document, or missing permission of the
-   * author.
-   */
+  /** Returns the request, or why it is rejected: malformed, or missing permission. */
   #parse(members: Members, authority: Authority): Asked {
     try {
       const replication = parseReplication(members, this.#parts.config);

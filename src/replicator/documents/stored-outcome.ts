@@ -1,7 +1,4 @@
-/**
- * Parses the state members of a replication document that was written by a replicator elsewhere and
- * copied here. They are untrusted.
- */
+/** Parses the untrusted state members of a replication document written elsewhere. */
 import { type JobOutcome, jobOutcome } from "../jobs/job-data.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import type { Members } from "../request/parse-fields.ts";

@@ -39,10 +39,7 @@ import {
  * memory.
  */
 export const FAILURES_MAX = 100_000;
-/**
- * Maximum documents per retry request, whose ids must fit into a value; more are treated as the
- * whole list.
- */
+/** Maximum documents per retry request, for one value; more mean the whole list. */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
 /** Maximum length of a stored reason: enough for a sentence, too little for a document. */
@@ -78,10 +75,7 @@ export class FailureLists {
     this.#index = index;
   }
 
-  /**
-   * Removes `arrived` from the list and adds `failed`. Throws an EndpointError if it would become
-   * too long.
-   */
+  /** Removes `arrived` and adds `failed`. Throws an EndpointError if the list is too long. */
   async change(
     tx: Transaction,
     baseId: string,
@@ -219,10 +213,7 @@ export class FailureLists {
     return value && decodeRetryRequest(value);
   }
 
-  /**
-   * Requests a retry. A later request replaces an earlier one, and includes the documents a user
-   * requested with it.
-   */
+  /** Requests a retry, merging the documents of an earlier request. */
   async askRetry(
     tx: Transaction,
     baseId: string,

@@ -1,7 +1,4 @@
-/**
- * Determines where a run failed. Wraps the run's endpoints, and records the place of each error
- * thrown by a call.
- */
+/** Determines where a run failed, by recording the errors of its endpoints' calls. */
 import type {
   BulkReadResult,
   ChangesItem,

@@ -1,7 +1,4 @@
-/**
- * Describes the error that ended a run, in CouchDB's terms where they exist, and without
- * credentials.
- */
+/** Describes the error that ended a run, in CouchDB's terms and without credentials. */
 
 import { errorCode, OperationalError } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";

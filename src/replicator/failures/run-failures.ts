@@ -8,18 +8,12 @@
 import { replaceAll } from "../../base/index.ts";
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
-/**
- * A revision that did not arrive. `read`: not delivered by the source; `write`: not accepted by the
- * target.
- */
+/** A revision that did not arrive: the source's (`read`) or the target's (`write`) failure. */
 export interface DocumentFailure extends WriteFailure {
   readonly phase: "read" | "write";
 }
 
-/**
- * Revisions of a document that are no longer missing: on the target, or replaced or gone on the
- * source.
- */
+/** Revisions that are no longer missing: on the target, or gone from the source. */
 export interface ArrivedRevisions {
   readonly id: string;
   readonly revisions: readonly string[];
@@ -41,10 +35,7 @@ export interface RetryRequest {
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {
-  /**
-   * Last attempt for the revision waiting longest, at the start of the run; undefined if the list
-   * is empty.
-   */
+  /** Last attempt for the revision waiting longest; undefined if the list is empty. */
   readonly waitsSinceMs: number | undefined;
   /** Whether the list is complete; otherwise the run must rescan. */
   isWhole(): Promise<boolean>;
@@ -54,10 +45,7 @@ export interface RunFailures {
   has(documentId: string): boolean;
   /** Adds `failed` to the list, and removes `arrived`. */
   record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
-  /**
-   * Yields the list, optionally for some documents, in pages. May or may not include concurrent
-   * changes.
-   */
+  /** Yields the list in pages, optionally for some documents; may miss concurrent changes. */
   pages(ids?: readonly string[]): AsyncIterable<readonly ListedRevision[]>;
   /** Waits for a retry request; undefined if the signal aborts first. */
   retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined>;

@@ -1,7 +1,4 @@
-/**
- * The stored list of failures of a running job. Every write verifies that the run still holds the
- * job.
- */
+/** The stored failures of a running job. Every write verifies that the job is held. */
 import type { Notifier, Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { FailureLists, FailurePage } from "./failure-lists.ts";

@@ -41,10 +41,7 @@ export type EndedElsewhere = JobOutcome &
     readonly lastUpdatedMs: number;
   };
 
-/**
- * Adds a finished job, whose id must be unused. It runs only on request; until then it owns no
- * replication.
- */
+/** Adds a finished job with an unused id. It runs, and owns its replication, only on request. */
 export async function addEndedJob(
   { runtime, jobs }: Pick<AddJobParts, "runtime" | "jobs">,
   tx: Transaction,
@@ -67,10 +64,7 @@ interface AddOptions {
   readonly kept?: Pick<ReplicationJobData, "hasCreatedTarget">;
 }
 
-/**
- * Adds a job, whose id must be unused. Returns its data. With `isPaused` it is never due, and the
- * caller records the decision.
- */
+/** Adds a job with an unused id, and returns its data. With `isPaused` it is never due. */
 export async function addJob(
   { runtime, jobs, ownership, ids, loginGates }: AddJobParts,
   tx: Transaction,

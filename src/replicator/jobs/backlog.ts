@@ -19,10 +19,7 @@ export interface Backlog {
 /** Accuracy of a running job's stored backlog: a job whose lag grows slowly writes nothing. */
 export const BACKLOG_STEP_MS = 5000;
 
-/**
- * Returns the backlog to store for a running job, if it has to be updated. Never later than the
- * truth.
- */
+/** Returns the backlog to store for a running job, if it has changed enough. */
 export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   if (actual.sinceMs === undefined) {
     return stored !== undefined && stored.sinceMs === undefined ? undefined : actual;

@@ -135,10 +135,7 @@ export class ClockSteps {
   }
 }
 
-/**
- * Returns the corrected due time of a job set by a clock that was ahead; undefined to keep
- * `dueSec`.
- */
+/** Corrects the due time of a job set by a clock that was ahead; undefined if correct. */
 export function dueAfterStep(
   dueSec: number,
   {

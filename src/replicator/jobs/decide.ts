@@ -31,9 +31,7 @@ export function parkedSecMax(auditIntervalSec: number): number {
 /** Maximum pause after a full disk of our own store, since a retry costs no other server. */
 const STORE_PAUSE_SEC_MAX = 30;
 
-/**
- * Interval at which an ended job checks whether the replication's owner has retried their failures.
- */
+/** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
 /** How a run ended. */
@@ -45,8 +43,7 @@ export type RunEnding =
   /** The schedule postpones the run: outside its hours, or too few pending changes. */
   | { readonly kind: "not-now"; readonly nextSec: number }
   /**
-   * Everything up to `updateSequence` has arrived and the source was idle for `park_after_sec`, or
-   * the schedule waits for more changes.
+   * The source is idle and everything up to `updateSequence` has arrived, or too little changed.
    */
   | {
       readonly kind: "quiet";
@@ -153,10 +150,7 @@ export function kindOf({
   return isLasting ? "transient continuous" : "transient one-shot";
 }
 
-/**
- * Decides about a job whose run has ended. `before` is the job at the start of the run, `job` at
- * its end.
- */
+/** Decides about a job after a run. `before`: at its start; `job`: at its end. */
 export function decideRun(
   ending: RunEnding,
   job: ReplicationJobData,

@@ -20,10 +20,7 @@ const BAR = "|";
 export interface CauseFilter {
   readonly error?: FailureClass;
   readonly side?: FailureSide | typeof NONE;
-  /**
-   * `HOST` on any port, `HOST:PORT`, or `HOST:` for the default port; `-` for failures without a
-   * host.
-   */
+  /** `HOST` on any port, `HOST:PORT`, or `HOST:` for the default port; `-` for no host. */
   readonly host?: string;
 }
 

@@ -86,10 +86,7 @@ export class HaltedRuns {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationId)), signal);
   }
 
-  /**
-   * Settles when all runs have ended whose jobs, databases or rules have been removed by now, or
-   * after the activity timeout.
-   */
+  /** Settles when the runs of all jobs removed so far have ended, or after the activity timeout. */
   async settled(signal: AbortSignal): Promise<void> {
     const { kv, runtime, config } = this.#parts;
     let left = await kv.read((tx) => this.#doomed(tx));

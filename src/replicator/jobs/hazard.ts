@@ -27,9 +27,7 @@ export function afterDeath({ work, ...hazard }: Hazard): Hazard {
   return work === undefined ? hazard : { ...hazard, deathCount: hazard.deathCount + 1 };
 }
 
-/**
- * Returns the reason to quarantine the job, if nodes have crashed. `work` is what they were doing.
- */
+/** Returns why the job is quarantined, if nodes crashed doing its `work`. */
 export function quarantine(
   { deathCount }: Hazard,
   work: string | undefined,

@@ -31,10 +31,7 @@ export class IndexTail {
     this.#statusKeys = statusKeys;
   }
 
-  /**
-   * Returns the changes missing from the snapshot's index; undefined if more than `eventCountMax`
-   * events.
-   */
+  /** Returns the changes missing in the snapshot's index; undefined if too many. */
   async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);
     const known = this.#known;

@@ -1,7 +1,4 @@
-/**
- * Rows and counters of the job index in one snapshot: the stored ones plus unfolded changes
- * (`IndexTail`).
- */
+/** Rows and counters of the job index in one snapshot, including unfolded changes. */
 import { byteText, compareBytes } from "../../base/index.ts";
 import type { Key, ReadTransaction } from "../../kv/index.ts";
 import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";

@@ -1,7 +1,4 @@
-/**
- * Stored formats of replication jobs. Existing stores contain them: a change requires a new format
- * number, and a reader for this one.
- */
+/** Stored formats of replication jobs. A change requires a new format number and a reader. */
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
 import { type JobProgress, newJobData, started } from "./job-data.ts";

@@ -209,10 +209,7 @@ function decodeAsked(
   return { replication: { ...replication, options, selection }, refusal: undefined };
 }
 
-/**
- * Earlier versions stored selectors and filter parameters as values, which may have changed number
- * formats.
- */
+/** Earlier versions stored these as values, which may have changed number formats. */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>
     typeof value === "string" ? value : JSON.stringify(value);

@@ -83,10 +83,7 @@ const UNREADABLE =
 /** RFC 016's states. */
 export type ReplicationState = Exclude<RunOutcome, "parked"> | "running";
 
-/**
- * Returns the state to show: the queue knows whether the job is running, otherwise its last outcome
- * counts.
- */
+/** Returns the state to show: running, or the outcome of the last run. */
 export function replicationState(
   { state }: Pick<Job, "state">,
   { state: outcome }: Pick<ReplicationJobData, "state">,
@@ -94,10 +91,7 @@ export function replicationState(
   return shownState(outcome, state === "running");
 }
 
-/**
- * A parked job is shown as running: externally it is indistinguishable from a running job that
- * waits for changes.
- */
+/** A parked job is shown as running, since it is waiting for changes as well. */
 export function shownState(outcome: RunOutcome, isRunning: boolean): ReplicationState {
   return isRunning || outcome === "parked" ? "running" : outcome;
 }

@@ -166,10 +166,7 @@ export class JobEventLog {
     if (this.#writtenCount % ANNOUNCED_EVENTS === 0) this.written.notify();
   }
 
-  /**
-   * Returns events after a position, oldest first. Throws REPLICATOR_EVENT_INVALID for an invalid
-   * id.
-   */
+  /** Returns events after a position, oldest first. Throws REPLICATOR_EVENT_INVALID. */
   async page(tx: ReadTransaction, afterId: string, limit: number): Promise<EventPage> {
     const after = parseEventId(afterId);
     const { end } = this.#keys.events();
@@ -183,10 +180,7 @@ export class JobEventLog {
     };
   }
 
-  /**
-   * Returns events before a position, or the last ones. Throws REPLICATOR_EVENT_INVALID for an
-   * invalid id.
-   */
+  /** Returns events before a position, or the last ones. Throws REPLICATOR_EVENT_INVALID. */
   async past(
     tx: ReadTransaction,
     beforeId: string | undefined,

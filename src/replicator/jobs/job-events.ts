@@ -23,10 +23,7 @@ export interface FollowedEvent extends LoggedEvent {
 }
 
 export interface FollowedPage {
-  /**
-   * Oldest first, for jobs matching the filter now or before the event. For a removed job, only
-   * events that changed its status.
-   */
+  /** Oldest first, for jobs that match now or matched before the event. */
   readonly events: readonly FollowedEvent[];
   /** Start of the next page; undefined if there are no more events yet. */
   readonly next: string | undefined;
@@ -53,9 +50,7 @@ export class JobEvents {
     return kv.read((tx) => log.lastId(tx));
   }
 
-  /**
-   * Returns the next events after a position. Throws REPLICATOR_EVENT_INVALID for an invalid id.
-   */
+  /** Returns the next events after a position. Throws REPLICATOR_EVENT_INVALID. */
   async page(afterId: string, filter: JobFilter): Promise<FollowedPage> {
     const { kv, log, lists } = this.#parts;
     const page = await kv.read((tx) => log.page(tx, afterId, PAGE_ROWS_MAX));
@@ -67,10 +62,7 @@ export class JobEvents {
     };
   }
 
-  /**
-   * Scans up to `limit` (at most 100) events before a position, or the last ones. Throws
-   * REPLICATOR_EVENT_INVALID for an invalid id.
-   */
+  /** Scans up to `limit` events before a position, or the last. Throws REPLICATOR_EVENT_INVALID. */
   async past(
     beforeId: string | undefined,
     limit: number,

@@ -24,9 +24,7 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly isCaughtUp?: true;
 }
 
-/**
- * Checks all members but `reason` and `databaseUuid`. `isRunning` is needed for filters on states.
- */
+/** Checks all members but `reason` and `databaseUuid`. */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
   return (

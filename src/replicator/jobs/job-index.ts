@@ -40,9 +40,7 @@ const TAIL_EVENTS_MAX = 5000;
 /** Rows of an older index removed per transaction. */
 const REMOVED_ROWS_MAX = 1000;
 
-/**
- * Result of comparing one page. `lastId` is the start of the next page; undefined after the last.
- */
+/** Result of comparing a page. `lastId` is undefined after the last page. */
 export interface RepairedPage {
   readonly lastId: string | undefined;
   readonly repairedCount: number;
@@ -181,10 +179,7 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /**
-   * Updates the time since which a job is behind; undefined if caught up. Only transitions between
-   * these two are events.
-   */
+  /** Updates since when a job is behind; undefined if caught up. Only transitions are events. */
   async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
@@ -211,10 +206,7 @@ export class JobIndex implements JobObserver {
     return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
   }
 
-  /**
-   * Builds the index of a store of an older version. Any number of nodes may take part, stop and
-   * resume.
-   */
+  /** Builds the index of an older store. Any number of nodes may take part. */
   async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex();
     const value = await kv.read((tx) => tx.get(key));
@@ -270,10 +262,7 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /**
-   * Compares the jobs after `afterId` ("" for the first) with their statuses, and repairs what a
-   * node of an older version left.
-   */
+  /** Compares the jobs after `afterId` ("" for all) with their statuses, and repairs these. */
   repair(kv: KeyValueStore, afterId: string): Promise<RepairedPage> {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }

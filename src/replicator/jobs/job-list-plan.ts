@@ -21,19 +21,13 @@ const MERGED_LISTS_MAX = 50;
 /** Maximum number of jobs sorted for a page. */
 const SORTED_ROWS_MAX = 2000;
 
-/**
- * `id`: job id; `shown-id`: replication id, for jobs that have not ended; `since`, `tries`: failing
- * jobs; `lag`: jobs that are behind.
- */
+/** `shown-id`: unfinished jobs; `since`, `tries`: failing jobs; `lag`: jobs that are behind. */
 export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 
 /** A position in a list: the row's value, if the order has one, and the job id. */
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
-/**
- * A range of a list with the key of its positions; all jobs with an id prefix; or positions in any
- * order.
- */
+/** A range with its position key; all jobs with an id prefix; or unordered positions. */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
   | { readonly kind: "jobs"; readonly prefix: string }
@@ -67,10 +61,7 @@ export class JobListPlanner {
     this.#counts = new StatusCounts(jobs, keys);
   }
 
-  /**
-   * Chooses the list with the requested order; otherwise one whose length is the total, or the
-   * shortest.
-   */
+  /** Chooses the list in the requested order, or else the shortest or one with a known total. */
   async plan(view: IndexView, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
     if (order === "since" || order === "tries") return this.#ofFailing(view, filter, order);
     if (order === "shown-id") return this.#ofActive(view);
@@ -209,10 +200,7 @@ export class JobListPlanner {
     };
   }
 
-  /**
-   * Jobs failing at a host or side, from the lists of matching causes, or of all failing jobs if
-   * those are too many.
-   */
+  /** Jobs failing at a host or side, from matching causes or, if too many, all failing jobs. */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;
     const counts = await this.#counts.causes(view, host);

@@ -17,9 +17,7 @@ export interface JobRun {
   readonly reason: string | undefined;
   /** Counts of this run alone; undefined for a lost one. */
   readonly counts: (ReplicationStatistics & { readonly bytes: number }) | undefined;
-  /**
-   * Lag of the job at the end of the run (see `Backlog`); undefined if unknown or not yet recorded.
-   */
+  /** Lag of the job at the end of the run (see `Backlog`); undefined if unknown. */
   readonly lagSec: number | undefined;
   /** Source sequence of the last checkpoint. */
   readonly checkpoint: SourceSequence;

@@ -36,9 +36,7 @@ export interface JobStatus {
   /** Whether its list of failures has documents. */
   readonly hasLeftBehind: boolean;
   readonly isStalled: boolean;
-  /**
-   * Since when changes are known to be pending (`backlog.ts`); undefined if caught up or unknown.
-   */
+  /** Since when changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
   readonly replicationId: string | undefined;
   /** End of an ended transient job. */
@@ -237,10 +235,7 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
 
 export type StatusCounter = readonly [list: string, value: StatusValue, uuid: string | null];
 
-/**
- * Returns the counter of a row. Outcomes are counted per `_replicator` database, and for transient
- * jobs.
- */
+/** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list)) return undefined;
   // Each row has a distinct value, so they are counted together.

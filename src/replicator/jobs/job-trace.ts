@@ -9,9 +9,7 @@ export interface JobDescription {
   readonly jobId: string;
   /** `DATABASE/ID`; absent for a transient job. */
   readonly document?: string;
-  /**
-   * A URL without credentials, or the name of a local database; absent for a malformed document.
-   */
+  /** URL without credentials, or name of a local database; absent if malformed. */
   readonly source?: string;
   readonly target?: string;
 }

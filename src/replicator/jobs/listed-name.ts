@@ -6,9 +6,7 @@ export function listedName(name: string): string {
   return name.slice(0, NAME_LENGTH_MAX);
 }
 
-/**
- * Marks local databases in lists, where others are identified by host. Host names contain no slash.
- */
+/** Marks local databases in lists of hosts, whose names contain no slash. */
 export const LOCAL_MARK = "/";
 
 export function localPlace(database: string): string {

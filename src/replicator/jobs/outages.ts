@@ -56,10 +56,7 @@ export class Outages {
     this.#keys = new ReplicatorKeys(parts.subspace);
   }
 
-  /**
-   * Records, in the transaction that ends its run, that a job crashed because `origin` was
-   * unreachable.
-   */
+  /** Records, in the transaction that ends its run, that a job could not reach `origin`. */
   async join(tx: Transaction, origin: string, jobId: string): Promise<void> {
     const key = this.#keys.outage(origin);
     tx.set(this.#keys.outageMember(origin, jobId), encodeMember());
@@ -119,10 +116,7 @@ export class Outages {
     await this.#forgetMembers(origin);
   }
 
-  /**
-   * Checks the next page of jobs, and removes those no longer waiting; after the last one, the
-   * outage.
-   */
+  /** Removes jobs of the next page that no longer wait; after the last page, the outage. */
   async #forgetMembers(origin: string): Promise<void> {
     const all = this.#keys.outageMembers(origin);
     const after = this.#lookedUntil.get(origin);

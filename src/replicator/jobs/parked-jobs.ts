@@ -142,10 +142,7 @@ export class ParkedJobs {
     });
   }
 
-  /**
-   * Deletes a page of newly parked rows, because all jobs will be compared. Returns whether there
-   * are more.
-   */
+  /** Deletes a page of newly parked rows before a full comparison. Returns whether more remain. */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
     const { begin, end } = this.#keys.newlyParkedOf(source);
     const limit = CLEARED_KEYS_MAX;

@@ -12,10 +12,7 @@ export interface PenaltyLimits {
   readonly maxSec: number;
 }
 
-/**
- * Returns the seconds to wait after `errorCount` (at least 1) consecutive failures: 75 to 100 % of
- * the pause.
- */
+/** Returns the seconds to wait after `errorCount` consecutive failures, with jitter. */
 export function penaltySec(errorCount: number, limits: PenaltyLimits, random: Random): number {
   const wholeSec = backoff({ min: 2 * limits.minSec, max: limits.maxSec }, errorCount);
   return Math.ceil(wholeSec * (0.75 + random.ratio() / 4));

@@ -1,7 +1,4 @@
-/**
- * Removes a job and all its records. Every removal goes through here. A current run is halted
- * (`halted-runs.ts`).
- */
+/** Removes a job and all its records, and halts its run (`halted-runs.ts`). */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Backlogs } from "./backlogs.ts";

@@ -6,10 +6,7 @@ import { type AddJobParts, addJob, type JobOrigin } from "./add-job.ts";
 import { decodeJob } from "./job-data-record.ts";
 import { type RemoveJobParts, removeJob } from "./remove-job.ts";
 
-/**
- * An operator's pause is kept until resumed. A restart position is dropped, since the source may
- * have changed.
- */
+/** Keeps an operator's pause, but not a restart position, since the source may have changed. */
 export async function replaceJob(
   parts: AddJobParts & RemoveJobParts,
   tx: Transaction,

@@ -57,10 +57,7 @@ export class ReplicationOwnership {
     this.#jobs = jobs;
   }
 
-  /**
-   * Resolves a job id or replication id to a job. Among several jobs for a replication, prefers
-   * `asker`'s, then the owner.
-   */
+  /** Resolves a job id or replication id to a job: `asker`'s if possible, else the owner. */
   async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
     if (asker !== undefined) {

@@ -1,7 +1,4 @@
-/**
- * Statistics of a replication, counted as CouchDB does, over all runs: checkpoints carry them
- * forward.
- */
+/** Statistics of a replication over all runs, counted as in CouchDB. */
 
 export interface ReplicationStatistics {
   readonly missingChecked: number;

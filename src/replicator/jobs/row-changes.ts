@@ -1,7 +1,4 @@
-/**
- * Net changes of index rows and counters between two moments: the sum of all job changes. Rows
- * added and removed again cancel out.
- */
+/** Net changes of index rows and counters between two moments. */
 import { byteText, compareBytes, EMPTY_BYTES } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";

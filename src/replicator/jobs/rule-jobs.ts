@@ -17,10 +17,7 @@ export function newRuleUuid(random: Random): string {
   return UUID_PREFIX + randomHex(random);
 }
 
-/**
- * Begins with the rule's uuid, so that the jobs of a rule are adjacent in lists, as those of a
- * `_replicator` database are.
- */
+/** Begins with the rule's uuid, so that lists have the jobs of a rule together. */
 export function ruleJobId(uuid: string, database: string): string {
   return persistentJobId(uuid, database);
 }

@@ -47,10 +47,7 @@ export class StatusCounts {
     return sum((await view.counts(this.#keys.statusCounts(list, value))).values());
   }
 
-  /**
-   * Counts jobs by the outcome of their last run, optionally of one `_replicator` database, running
-   * or not.
-   */
+  /** Counts jobs by the outcome of their last run, optionally of one `_replicator` database. */
   outcome(
     view: IndexView,
     outcome: Exclude<RunOutcome, "pending">,
@@ -74,10 +71,7 @@ export class StatusCounts {
     return view.counts(this.#keys.statusCounts("error"));
   }
 
-  /**
-   * Failing jobs by text of the cause, for all hosts or one (with or without a port); nonzero
-   * counts only.
-   */
+  /** Nonzero counts of failing jobs by cause, for all hosts or one (with or without a port). */
   async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
     const ranges =
       host === undefined
@@ -132,10 +126,7 @@ export class StatusCounts {
       .toSorted((left, right) => right.jobCount - left.jobCount);
   }
 
-  /**
-   * Removes zero counters of causes in pages. Each page conflicts with a fold that increments one
-   * of them.
-   */
+  /** Removes zero counters of causes in pages, which may conflict with folds. */
   async forgetCauses(kv: KeyValueStore): Promise<void> {
     const zeros = await kv.read(async (tx) => {
       const keys = [];

@@ -84,10 +84,7 @@ export class StoredLoginGates implements LoginGates {
     return this.#settle(login, "", verdict);
   }
 
-  /**
-   * Lets the next login at the endpoint pass, in the transaction that stores a user's new
-   * credential.
-   */
+  /** Lets the next login pass, in the transaction that stores a user's new credential. */
   async open(tx: Transaction, address: EndpointAddress, opening: GateOpening): Promise<void> {
     const account = address.kind === "http" ? accountOf(address) : undefined;
     if (account === undefined) return;

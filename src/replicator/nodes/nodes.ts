@@ -67,9 +67,7 @@ export class Nodes {
     return kv.read((tx) => this.#rates.hour(tx.snapshot, runtime.clock.nowMs()));
   }
 
-  /**
-   * Sets the drain order of processes. `name` is a node name (all its processes) or a process id.
-   */
+  /** Sets the drain order of a process (by id), or of all processes of a node (by name). */
   setDraining(name: string, isDraining: boolean): Promise<DrainOutcome> {
     return this.#parts.kv.transact(
       async (tx) => {

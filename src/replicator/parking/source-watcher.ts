@@ -82,10 +82,7 @@ export class SourceWatcher {
     });
   }
 
-  /**
-   * Finds changes made while the source was not watched. A separate method, so that simulations can
-   * omit it.
-   */
+  /** Finds changes made while unwatched. A method, so that simulations can omit it. */
   async compareFirst(order: "all" | "latest, then all", signal: AbortSignal): Promise<void> {
     if (order === "latest, then all") await this.#compareLatest(signal);
     await this.#compareAll(signal);
@@ -143,8 +140,7 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares recently changed databases, which include nearly all changed while unwatched (decision
-   * 300).
+   * Compares recently changed databases: nearly all that changed while unwatched (decision 300).
    */
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;

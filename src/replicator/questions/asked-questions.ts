@@ -1,7 +1,4 @@
-/**
- * Delegates checks and plans from API-only nodes to a replication node, with the same results,
- * errors and limits.
- */
+/** Delegates checks and plans of API-only nodes to a replication node. */
 import { abortWith, type Runtime, randomHex } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type JobData, JobSubscriptions, type Jobs } from "../../jobs/index.ts";

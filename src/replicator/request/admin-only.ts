@@ -1,7 +1,4 @@
-/**
- * Parts of a request reserved for server admins, because they concern the machine that runs the
- * job.
- */
+/** Parts of a request reserved for server admins, as they concern the machine. */
 import { certificateFilesRefusal } from "./certificate-files.ts";
 import { referencesRefusal } from "./references.ts";
 import type { HttpAddress, Replication } from "./replication.ts";

@@ -1,17 +1,11 @@
-/**
- * Parses the URLs of endpoints. Addresses and stored jobs contain the URL as text; it is parsed
- * only here, once per address.
- */
+/** Parses the URLs of endpoints, once per address, which contains the URL as text. */
 import { assert } from "../../base/index.ts";
 import type { HttpAddress } from "./replication.ts";
 
 export interface EndpointUrl {
   /** `https`, `http`. */
   readonly scheme: string;
-  /**
-   * `https://example.com:6984`. Like `host` and `hostname`, in lower case and without a default
-   * port.
-   */
+  /** `https://example.com:6984`. Lower case, without a default port, like `host` and `hostname`. */
   readonly origin: string;
   /** `example.com:6984`. */
   readonly host: string;

@@ -1,6 +1,4 @@
-/**
- * Parses the source and target of a replication: address, credentials, proxies and certificates.
- */
+/** Parses source and target: address, credentials, proxies and certificates. */
 import { base64Decode, utf8Decode } from "../../base/index.ts";
 import type { BasicCredentials, TlsSettings } from "../../http-client/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
@@ -63,9 +61,7 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Characters allowed in a header: Latin-1 without control characters. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/**
- * Headers that determine routing and message framing; custom ones would allow request smuggling.
- */
+/** Headers for routing and framing; custom ones would allow request smuggling. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",

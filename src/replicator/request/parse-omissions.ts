@@ -7,10 +7,7 @@ import type { Omissions } from "./replication.ts";
 
 const BYTES_MAX = "max_bytes";
 
-/**
- * Returns undefined if nothing is omitted. Throws a ReplicationInvalidError with the field, its
- * value and the accepted values.
- */
+/** Returns undefined if nothing is omitted. Throws a ReplicationInvalidError. */
 export function parseOmissions(members: Members): Omissions | undefined {
   const deleted = parseDeleted(members.deleted);
   const attachmentBytesMax = parseBytesMax(members, "attachments");
@@ -23,9 +20,7 @@ export function parseOmissions(members: Members): Omissions | undefined {
   return Object.keys(omissions).length === 0 ? undefined : omissions;
 }
 
-/**
- * Formats omissions as document members in fixed order, which become part of the replication id.
- */
+/** Formats omissions as members in fixed order, which become part of the replication id. */
 export function omissionMembers(omissions: Omissions): Members {
   const { deleted, attachmentBytesMax, documentBytesMax } = omissions;
   return {

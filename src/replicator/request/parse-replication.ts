@@ -26,10 +26,7 @@ const DOCUMENT_IDS_MAX = 10_000;
 
 type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
-/**
- * Parses the result of `replicationMembers`. Throws a ReplicationInvalidError for the first invalid
- * field.
- */
+/** Parses `replicationMembers`. Throws a ReplicationInvalidError for the first invalid field. */
 export function parseReplication(
   members: Members,
   config: ParseConfig = REPLICATOR_CONFIG_DEFAULT,

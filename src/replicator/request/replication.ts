@@ -18,10 +18,7 @@ export type Selection =
       readonly queryParameters: JsonText;
     };
 
-/**
- * Location of a reference in an address: `basic.password`, `iam.apiKey`, `tls.password`, or
- * `headers.` and a name.
- */
+/** Location of a reference: `basic.password`, `iam.apiKey`, `tls.password` or `headers.NAME`. */
 export type ReferencePlace = string;
 
 /** A database on a server. */

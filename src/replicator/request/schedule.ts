@@ -106,10 +106,7 @@ export function firstRunSec(schedule: Schedule | undefined, nowSec: number): num
   return intoWindow(schedule, nowSec);
 }
 
-/**
- * When a job runs again after reaching the end of the changes. Runs missed meanwhile are made up
- * for by one.
- */
+/** When a job runs again. One run makes up for all that were missed. */
 export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: number): number {
   switch (schedule.kind) {
     case "every":
@@ -129,9 +126,7 @@ export function intoWindow(schedule: Schedule | undefined, timeSec: number): num
   return after(window.opens, timeSec);
 }
 
-/**
- * Returns when a run must end; undefined without a window, or if an operator started it outside.
- */
+/** When a run must end; undefined without a window, or if started outside it. */
 export function windowEndSec(schedule: Schedule | undefined, startSec: number): number | undefined {
   const window = schedule?.window;
   return window && isOpen(window, startSec) ? after(window.closes, startSec) : undefined;

@@ -9,10 +9,7 @@ import { decode } from "./parse-fields.ts";
 import type { EndpointAddress, HttpAddress } from "./replication.ts";
 
 export interface WatchedPlace {
-  /**
-   * `LOCAL_SOURCE`, or a server's root URL and a digest of the account. Identifies the watcher, and
-   * contains no secret.
-   */
+  /** `LOCAL_SOURCE`, or a server's root URL and a digest of the account. Contains no secret. */
   readonly source: string;
   readonly database: string;
 }
@@ -38,9 +35,7 @@ export function serverUrlOf(source: string): string {
   return source.replace(/ .*$/, "");
 }
 
-/**
- * Returns the server of a database, as an address with the same settings, and the database's name.
- */
+/** Returns the server of a database as an address, and the database's name. */
 export function serverOf(
   address: HttpAddress,
 ): { readonly server: HttpAddress; readonly database: string } | undefined {

@@ -18,10 +18,7 @@ export class Glob {
     return this.#pieces.length - 1;
   }
 
-  /**
-   * Returns the captures of the stars in order, or undefined if the name does not match. Each but
-   * the last is as short as possible.
-   */
+  /** Returns the captures, all but the last as short as possible; undefined if not matching. */
   match(name: string): readonly string[] | undefined {
     const [first = "", ...others] = this.#pieces;
     const last = others.pop();

@@ -1,7 +1,4 @@
-/**
- * A rule for display, with its secrets masked; `withStoredSecrets` restores them when it is written
- * again. Pure.
- */
+/** A rule for display with masked secrets, which `withStoredSecrets` restores. Pure. */
 import { maskCredentials } from "../../protocol/index.ts";
 import { MASK } from "../documents/masked-secrets.ts";
 import { isObject, type Members } from "../request/parse-fields.ts";

@@ -118,10 +118,7 @@ export class RuleFollowers implements CompanionWork {
     runtime.trace.event("replication.rule-listed", { rule: held.id });
   }
 
-  /**
-   * Reschedules the job: immediately if the rule has changed or another node should take it,
-   * otherwise after a pause.
-   */
+  /** Reschedules the job: immediately after a change or for another node, else after a pause. */
   async #end(held: HeldJob, progress: RuleProgress): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

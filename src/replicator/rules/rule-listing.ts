@@ -22,10 +22,7 @@ export interface ListedNames extends NameRange {
   readonly names: readonly string[];
 }
 
-/**
- * Yields consecutive ranges from the first name to the end, each name once and in order. Awaits
- * `turn` before each request.
- */
+/** Yields all names once, in consecutive ranges. Awaits `turn` before each request. */
 export async function* listNames(
   server: Pick<ListedServer, "names">,
   turn: () => Promise<void>,

@@ -1,7 +1,4 @@
-/**
- * Dry run of a change or removal of a rule: the effect on its jobs. Lists the source as the
- * follower would, and writes nothing.
- */
+/** Dry run of a change or removal of a rule, listing the source as the follower would. */
 
 import { finishWithin, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
@@ -70,9 +67,7 @@ export class RulePlans {
     this.#parts = parts;
   }
 
-  /**
-   * Plans a change of a rule. Throws as `Rules.check`, the source's errors, or a ChecksBusyError.
-   */
+  /** Plans a change of a rule. Throws as `Rules.check`, or a ChecksBusyError. */
   async ofPut(
     name: string,
     members: Members,

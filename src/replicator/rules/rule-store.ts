@@ -1,7 +1,4 @@
-/**
- * Stores rules, and which databases have jobs because of them. Rules contain credentials, and are
- * sealed like the requests of jobs.
- */
+/** Stores rules, sealed because of their credentials, and which databases have jobs. */
 
 import { assert, errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";

@@ -1,7 +1,4 @@
-/**
- * A rule: one replication for each matching database of a server. Members shared with replication
- * documents are parsed in the same way.
- */
+/** A rule: one replication for each matching database of a server. */
 
 import { DOCUMENT_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { isSystemName, UntrustedName } from "../../databases/index.ts";
@@ -150,9 +147,7 @@ export function ruleReplication(
   return { ...replication, copiesSecurity, ...(overwritesSecurity ? { overwritesSecurity } : {}) };
 }
 
-/**
- * Whether the operator named the database: in `security` as a target, or exactly in `databases`.
- */
+/** Whether the operator named the database: a target in `security`, or exactly in `databases`. */
 function mayOverwrite(
   { databases, overwritten, target }: Rule,
   name: string,

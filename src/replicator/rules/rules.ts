@@ -1,7 +1,4 @@
-/**
- * Creates, changes, removes and shows rules, on any node. The job that follows a rule
- * (`rule-follower.ts`) applies it.
- */
+/** Creates, changes, removes and shows rules. Followers (`rule-follower.ts`) apply them. */
 
 import { OperationalError, type Runtime, Utf8Text, utf8Encode } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
@@ -108,8 +105,7 @@ export class Rules {
   }
 
   /**
-   * Validates a rule, and returns its members with masked secrets restored. Throws a
-   * ReplicationInvalidError or a RuleSecretError.
+   * Validates a rule and restores masked secrets. Throws ReplicationInvalid- or RuleSecretError.
    */
   async check(name: string, members: Members): Promise<Members> {
     const { kv, ruleStore: store } = this.#parts;
@@ -117,10 +113,7 @@ export class Rules {
     return this.#checked(name, members, stored?.content?.members).whole;
   }
 
-  /**
-   * Creates or changes the rule; its jobs follow later. Throws as `check`, and if there are too
-   * many rules.
-   */
+  /** Creates or changes the rule. Throws as `check`, and if there are too many rules. */
   async put(name: string, members: Members, owner: Authority): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
     return kv.transact(async (tx): Promise<PutOutcome> => {
@@ -180,10 +173,7 @@ export class Rules {
     if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
   }
 
-  /**
-   * Removes the rule; its jobs are cancelled afterwards, in pages. Returns false if it does not
-   * exist.
-   */
+  /** Removes the rule, and later its jobs. Returns false if it does not exist. */
   async remove(name: string, { userName }: Authority): Promise<boolean> {
     const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
     return kv.transact(async (tx) => {

@@ -85,19 +85,13 @@ export class CheckpointWriter {
     return this.#checkpoints;
   }
 
-  /**
-   * Restarts with a new session: one side may have this run's log while the other is a different
-   * database.
-   */
+  /** Starts a new session, since only one side may have this run's log. */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);
     this.#log = undefined;
   }
 
-  /**
-   * Begins at `start`. `checkpoints` are the logs of both sides; undefined when resuming a parked
-   * job.
-   */
+  /** Begins at `start`. `checkpoints` is undefined when resuming a parked job. */
   begin(start: SourceSequence, checkpoints: Checkpoints | undefined): void {
     this.#start = start;
     this.#committed = start;
@@ -169,10 +163,7 @@ export class CheckpointWriter {
     return isSameSequence(sequence, this.#parts.replication.sinceSequence ?? 0);
   }
 
-  /**
-   * Throws a ParkedPlaceLostError if earlier runs skipped failures that are not listed: the next
-   * run rescans.
-   */
+  /** Throws a ParkedPlaceLostError if earlier runs skipped unlisted failures. */
   async #checkAllSeen({ statistics }: ParkedPlace): Promise<void> {
     if (statistics.docWriteFailures === 0 || (await this.#parts.failures.isWhole())) return;
     throw new ParkedPlaceLostError();

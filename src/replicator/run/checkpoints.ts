@@ -1,7 +1,4 @@
-/**
- * The replication logs of both sides: finds their common ancestry at the start, and writes
- * checkpoints.
- */
+/** The replication logs of both sides: finds the common checkpoint, and writes new ones. */
 import {
   EndpointError,
   isSameSequence,
@@ -45,9 +42,7 @@ export class Checkpoints {
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 
-  /**
-   * Determines the common checkpoint from both sides' logs and our own copy (`own-checkpoint.ts`).
-   */
+  /** Determines the common checkpoint from both logs and our copy (`own-checkpoint.ts`). */
   static of(
     baseId: string,
     found: { readonly source: FoundSide; readonly target: FoundSide },

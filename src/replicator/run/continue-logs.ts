@@ -56,9 +56,7 @@ interface Rewriting {
   readonly isShort: boolean;
 }
 
-/**
- * Reads an endpoint's log and replaces it by `log`; returns false as `Endpoint.continueLog` does.
- */
+/** Reads an endpoint's log and replaces it; returns false as `Endpoint.continueLog` does. */
 async function rewriteLog(
   { endpoint, startTime, isBeginning, isShort }: Rewriting,
   id: string,

@@ -21,10 +21,7 @@ const CHECKPOINTS_MAX = 20;
 /** Sequences of clusters with many shards are longer; then only one checkpoint is kept. */
 const SEQUENCE_LENGTH_MAX = 1000;
 
-/**
- * Returns the checkpoints for the log that follows one ending at `last` with `earlier`; latest
- * first.
- */
+/** Returns the checkpoints for the log after one ending at `last`; latest first. */
 export function earlierCheckpoints(
   last: SourceSequence,
   earlier: readonly EarlierCheckpoint[],

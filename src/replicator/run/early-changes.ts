@@ -35,10 +35,7 @@ export class EarlyChanges {
     this.#request = request;
   }
 
-  /**
-   * Requests the changes after `since`, unless already requested. Aborts a feed from another
-   * sequence.
-   */
+  /** Requests the changes after `since`, unless requested. Aborts a feed from elsewhere. */
   async begin(since: SourceSequence, signal: AbortSignal): Promise<void> {
     if (this.#begun !== undefined && isSameSequence(this.#begun.since, since)) return;
     await this.giveUp();

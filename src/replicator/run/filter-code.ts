@@ -1,7 +1,4 @@
-/**
- * Reads the code of a filter function, which is part of the replication id: a changed filter makes
- * a new replication.
- */
+/** Reads the code of a filter function, which is part of the replication id. */
 import { type Clock, finishWithin } from "../../base/index.ts";
 import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";

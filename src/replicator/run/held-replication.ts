@@ -123,9 +123,7 @@ export class HeldReplication {
   #hasRivals = false;
   /** Whether the next write must record the start of the run. */
   #isBeginningUnwritten = false;
-  /**
-   * A previous run that never ended, because its node died or it lost the job. Set until recorded.
-   */
+  /** A previous run that never ended (node died or job lost), until recorded. */
   #lostRun: JobRun | undefined;
   #stored: ReplicationJobData;
   #storedAtMs: number;
@@ -561,10 +559,7 @@ export class HeldReplication {
     }
   }
 
-  /**
-   * Deletes a job completed `keep_finished_sec` ago without remaining failures, and its document.
-   * Returns false if it stays.
-   */
+  /** Deletes a job `keep_finished_sec` after completion, with its document. False if it stays. */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;
     const { state, replication, replicationId, document, lastUpdatedMs } = this.#data;

@@ -6,10 +6,7 @@
 
 /** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
-/**
- * Above this number, every other mark is dropped and the interval doubled: a long lag is accurate
- * to 1/30.
- */
+/** Above this, every other mark is dropped: a long lag is accurate to 1/30. */
 const MARKS_MAX = 64;
 /** Below this number, the interval is halved. */
 const MARKS_MIN = 16;
@@ -72,10 +69,7 @@ export class LagMeter {
     this.#readCount = this.#arrivedCount;
   }
 
-  /**
-   * Records the source's count of pending changes when `arrivedCount` had arrived; undefined if
-   * unknown.
-   */
+  /** Records the source's count of pending changes at `arrivedCount`, if known. */
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));

@@ -1,7 +1,4 @@
-/**
- * One side of a run with its replication log, which is read at the start and replaced during the
- * run.
- */
+/** One side of a run with its replication log, read at the start and replaced later. */
 import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
   type Endpoint,
@@ -35,10 +32,7 @@ export class LoggedSide {
   readonly #id: string;
   /** The initial log, until a checkpoint has confirmed that it still exists. */
   #found: FoundLog | undefined;
-  /**
-   * Revision of the stored log, needed to replace it. A log found under an older id is rewritten as
-   * new.
-   */
+  /** Revision of the stored log, if it has one under the current id. */
   #revision: string | undefined;
 
   constructor(name: LoggedSide["name"], { endpoint, info, log }: FoundSide, id: string) {
@@ -78,10 +72,7 @@ export class LoggedSide {
       : { body: JSON.stringify(log), options: { madeAt } };
   }
 
-  /**
-   * Writes a log by its continuation. Returns false if it was not written: the side must be
-   * verified and written separately.
-   */
+  /** Writes a log by its continuation. If false, verify and write the side separately. */
   async continue({ body, options }: Continuation, signal: AbortSignal): Promise<boolean> {
     const written = await this.#endpoint.continueLog(this.#id, body, signal, options);
     if (typeof written !== "string") return false;

@@ -20,9 +20,7 @@ export interface OpenSidesParts {
   readonly replication: Pick<Replication, "createTarget" | "createTargetParameters">;
   readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   readonly ownCheckpoint: OwnCheckpointStore;
-  /**
-   * Called with true before a missing target is created, and with false if it existed after all.
-   */
+  /** Called with true before creating a missing target, and with false if it existed after all. */
   readonly noteTarget: (isCreatedHere: boolean) => Promise<void>;
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
@@ -93,9 +91,7 @@ async function askTarget(
   }
 }
 
-/**
- * Returns the target, created if missing, with a log under an older id if it has no current one.
- */
+/** Returns the target, created if missing, with an older log if it has no current one. */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,
   there: AskedSide | undefined,
@@ -120,10 +116,7 @@ async function settleTarget(
   return { ...there, log: there.log ?? older };
 }
 
-/**
- * Returns the source, with a log under an older id if needed. Without a log on the target there is
- * no common one.
- */
+/** Returns the source with an older log if needed, and if the target has a log. */
 async function withOlderLog(
   source: AskedSide,
   target: AskedSide,

@@ -65,10 +65,7 @@ export async function findParked(
   return checkpoints.isAt(sequence) ? checkpoints : undefined;
 }
 
-/**
- * Returns both sides' logs for a job parked at the beginning without a checkpoint. Undefined if a
- * database has changed, or may have.
- */
+/** Logs for a job parked without a checkpoint; undefined if a database may have changed. */
 export async function findAtBeginning(
   { source, target, ids, ownCheckpoint }: AskedParts,
   { startTimes }: ParkedPlace,

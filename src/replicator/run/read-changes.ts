@@ -2,10 +2,7 @@
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import type { ChangesItem } from "../endpoints/endpoint.ts";
 
-/**
- * Reads until the feed ends, then closes the queue. Waits while the queue is full. `onRead`
- * receives the number of changes per chunk.
- */
+/** Reads until the feed ends, waiting while the queue is full, then closes the queue. */
 export async function readChanges(
   feed: AsyncIterable<readonly ChangesItem[]>,
   queue: BoundedQueue<ChangesItem>,

@@ -134,10 +134,7 @@ export class ReplicationJob {
     }
   }
 
-  /**
-   * Performs the job's task, and returns how it ended. Rejects if the job is lost or the store
-   * fails.
-   */
+  /** Performs the job's task. Rejects if the job is lost or the store fails. */
   async #perform(
     before: ReplicationJobData,
     delayMs: number,
@@ -186,10 +183,7 @@ export class ReplicationJob {
     }
   }
 
-  /**
-   * A parked job resumes from its checkpoint: if that could not be written, this is why the run
-   * ended.
-   */
+  /** A run that ended to park the job fails if its last checkpoint did. */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "quiet") return thrown;
     this.#ownEnding = undefined;
@@ -240,10 +234,7 @@ export class ReplicationJob {
     return replicationId(this.#parts.ids, replication, code);
   }
 
-  /**
-   * Settles as `task` does, sending heartbeats. Aborts it immediately when the job is lost or must
-   * stop.
-   */
+  /** Settles as `task` does, with heartbeats. Aborts when the job is lost or must stop. */
   async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     let result: { readonly value: T } | undefined;
@@ -261,10 +252,7 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /**
-   * Starts the run, unless another job owns the replication: then returns the ending. Waits for a
-   * halted run to end.
-   */
+  /** Starts the run after any halted one. Returns the ending if another job owns it. */
   async #begin(
     { id }: ReplicationId,
     isShort: boolean,
@@ -280,10 +268,7 @@ export class ReplicationJob {
     return this.#collision(claim);
   }
 
-  /**
-   * Another user's job does not end this one permanently, since its credentials may not work, or
-   * stop working.
-   */
+  /** Another user's job does not end this one permanently: its credentials may fail. */
   #collision({ otherJobId, otherIsPersistent, rival }: Claim & { kind: "duplicate" }): Collision {
     const failure = { error: "duplicate_job", reason: `Duplicate job running: ${otherJobId}` };
     const isPersistent = this.#job.data.document !== undefined;
@@ -393,10 +378,7 @@ export class ReplicationJob {
     return { parkedAt, endsCaughtUp };
   }
 
-  /**
-   * Settles when a run that ends by itself must be watched; later on a busy node, where runs take
-   * longer.
-   */
+  /** Settles when a run that ends by itself must be watched; later on a busy node. */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
     await clock.sleep(Math.max(UNWATCHED_MS, this.#figuresMs), ended).catch(() => {});
@@ -451,9 +433,7 @@ export class ReplicationJob {
     }
   }
 
-  /**
-   * Ends the run when everything has arrived and the source is idle, if the source can be watched.
-   */
+  /** Ends the run when everything has arrived and the source can be watched. */
   async #park(
     run: ReplicationRun,
     replication: Replication,
@@ -561,10 +541,7 @@ function lastCheckpoint(
   return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
 }
 
-/**
- * Returns where the job was parked if its watcher has woken it. A job still parked is due for an
- * audit of both databases.
- */
+/** Returns where the job was parked, if its watcher has woken it. */
 function parkedPlace({
   state,
   startTimes,

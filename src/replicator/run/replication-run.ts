@@ -40,9 +40,7 @@ export const LAST_CHECKPOINT_MS_MAX = 5000;
 /** Delay of background tasks in a run that ends by itself. */
 const BESIDE_MS = 1000;
 
-/**
- * Abort reason for an orderly stop with a checkpoint. Any other reason ends the run immediately.
- */
+/** Abort reason for an orderly stop. Any other ends the run without a checkpoint. */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
 
@@ -51,10 +49,7 @@ export class StopRequest extends OperationalError {
   }
 }
 
-/**
- * Abort reason at the end of a run. Created once, because the default error costs more than the
- * abort.
- */
+/** Abort reason at the end of a run. Created once, because errors are expensive. */
 const OVER = new Error("The run is over");
 
 export interface ReplicationRunParts extends CheckpointWriterParts {
@@ -66,15 +61,11 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
   /** Sequence of the last known checkpoint, where the run probably starts. */
   readonly expectedAt?: SourceSequence;
-  /**
-   * Whether a continuous replication also ends once it has everything the source had when asked.
-   */
+  /** Whether a continuous replication also ends once it has caught up. */
   readonly endsCaughtUp?: boolean;
   /** Called when both sides have answered, before copying. */
   readonly mayCopy?: () => Promise<void>;
-  /**
-   * Whether the job created the target; if absent, the caller decides about the security object.
-   */
+  /** Whether the job created the target; if absent, the caller decides. */
   readonly targetOrigin?: TargetOrigin;
   /** Measures the lag, if needed. */
   readonly lag?: LagMeter;
@@ -177,10 +168,7 @@ export class ReplicationRun {
     };
   }
 
-  /**
-   * Runs to the end, retrying failures on request. Rejects with the first failure, or the signal's
-   * reason unless it is a StopRequest.
-   */
+  /** Runs to the end. Rejects with the first failure, or a reason other than StopRequest. */
   run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { runtime, source, target, ids } = this.#parts;
     const attributes = () => ({
@@ -269,9 +257,7 @@ export class ReplicationRun {
     await this.#checkpoints.write(signal);
   }
 
-  /**
-   * Settles when background tasks should start: a run that ends by itself is usually over before.
-   */
+  /** Settles when background tasks should start: short runs are over before. */
   async #undisturbed(copied: AbortSignal): Promise<void> {
     const { runtime, replication, endsCaughtUp = false } = this.#parts;
     if (replication.continuous && !endsCaughtUp) return;
@@ -279,10 +265,7 @@ export class ReplicationRun {
     await runtime.clock.sleep(beginMs, copied).catch(() => {});
   }
 
-  /**
-   * Resumes from the parked position if both sides still have its checkpoint. Undefined if both
-   * sides must be asked.
-   */
+  /** Resumes from the parked position, if both sides still have its checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
     // A run that ends when caught up has tried this without asking, or its source is read-only.

@@ -1,7 +1,4 @@
-/**
- * Applies a schedule to a run: whether it may start, when it must end, and when the next one
- * starts.
- */
+/** Applies a schedule: whether a run may start, and when it must end and start next. */
 import type { Clock } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
@@ -39,9 +36,7 @@ export function missedHours(
   return wasOpen && nextSec > nowSec ? { kind: "not-now", nextSec } : undefined;
 }
 
-/**
- * Settles at the end of the scheduled hours; undefined if there is no end, or the run ended first.
- */
+/** Settles at the end of the scheduled hours; undefined if the run ended first. */
 export async function onceWindowCloses(
   clock: Clock,
   replication: Replication,

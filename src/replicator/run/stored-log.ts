@@ -17,9 +17,7 @@ export interface FoundSide {
   readonly log: FoundLog | undefined;
 }
 
-/**
- * Sent by servers that do not know a database's creation time (CouchDB 3.5); compares equal to any.
- */
+/** For an unknown creation time (CouchDB 3.5); compares equal to any. */
 export const UNKNOWN_START_TIME = "0";
 
 /** Whether a database is certainly unchanged; false for an unknown creation time. */

@@ -49,10 +49,7 @@ export async function watchRun(
   }
 }
 
-/**
- * Options after `stallCount` consecutive stalls: half as many copiers for each stall after the
- * first.
- */
+/** Options after consecutive stalls: half as many copiers for each after the first. */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);
   const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));

@@ -38,10 +38,7 @@ export function canPark(digests: Digests, replication: Replication): boolean {
   );
 }
 
-/**
- * Whether a woken run parks as soon as it has caught up. Otherwise it keeps its slot until its
- * source is idle, like other runs.
- */
+/** Whether a woken run parks when caught up, or only when its source is idle. */
 export function parksCaughtUp(
   { lastUpdatedMs: parkedAtMs }: Pick<ReplicationJobData, "lastUpdatedMs">,
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
@@ -89,10 +86,7 @@ export async function onceQuiet(
   return undefined;
 }
 
-/**
- * Returns the source's position if there is no change after `sequence`. The second request counts
- * changes since the first.
- */
+/** Returns the source's position if there is no change after `sequence`. */
 async function quietAt(
   source: Endpoint,
   sequence: SourceSequence,

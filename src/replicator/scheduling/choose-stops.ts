@@ -37,9 +37,7 @@ export interface Slots {
 export interface Waiting {
   /** Result of `waitingCount`. */
   readonly count: number;
-  /**
-   * Groups whose standing is not below that of any waiting job's group, highest first: these yield.
-   */
+  /** Groups that yield: standing not below any waiting job's group, highest first. */
   readonly givingWay: readonly string[];
 }
 

@@ -78,10 +78,7 @@ export class RunningJobs {
     });
   }
 
-  /**
-   * Returns undefined if a newer version stored the job in an unknown format; other nodes may know
-   * it.
-   */
+  /** Returns undefined for an unknown format of a newer version; other nodes may know it. */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {
       return this.#openJob(held, job, () => this.count);

@@ -58,10 +58,7 @@ const LOOK_AHEAD = 1 / 3;
 /** Time for other nodes to take jobs that were yielded to them. */
 const YIELD_MS = 5000;
 
-/**
- * Result of an acceptance without jobs: nothing is due before the watch fires, or `untilMs`
- * (monotonic).
- */
+/** Nothing is due before the watch fires, or before `untilMs` (monotonic). */
 interface EmptyQueue {
   readonly enqueued: Watch;
   readonly untilMs: number;
@@ -127,10 +124,7 @@ export class Scheduler {
     this.#running = new RunningJobs(runtime, config, openJob);
   }
 
-  /**
-   * Runs jobs until aborted, then stops them, each with a last checkpoint. Settles when all have
-   * ended.
-   */
+  /** Runs jobs until aborted, then stops them with a last checkpoint each. */
   run(signal: AbortSignal): Promise<void> {
     return this.#worker.run(signal, (membership) =>
       runTogether(signal, [
@@ -160,10 +154,7 @@ export class Scheduler {
     return this.#config.jobsMax;
   }
 
-  /**
-   * While draining, it accepts no jobs; running ones stop with a checkpoint, and are due for other
-   * nodes.
-   */
+  /** While draining, it accepts no jobs, and running ones stop with a checkpoint. */
   setDraining(isDraining: boolean): void {
     if (isDraining === this.#isDraining) return;
     this.#isDraining = isDraining;
