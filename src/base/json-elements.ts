@@ -107,7 +107,7 @@ export class JsonElements {
     try {
       return utf8Decode(this.#rest.finish());
     } catch (cause) {
-      throw new SyntaxError("What stands around the JSON array is not valid UTF-8", { cause });
+      throw new SyntaxError("The text around the JSON array is not valid UTF-8", { cause });
     }
   }
 

@@ -313,7 +313,7 @@ function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string):
 /** Aborts a transaction. */
 class DryRunOver extends Error {
   constructor() {
-    super("Nothing is to be written");
+    super("Dry run: nothing is written");
   }
 }
 

@@ -76,7 +76,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(4, baseId)",
     value: "(1, request, ids)",
-    note: "a request to retry the list; cleared when it was served, and watched by who waits for that; ids is JSON, and absent for the whole list",
+    note: "a request to retry the list; cleared once served, and watched by waiting callers; ids is JSON, and absent for the whole list",
   },
   {
     key: "(5, name)",
@@ -101,17 +101,17 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(9, baseId)",
     value: "(1, json)",
-    note: "the source's replication log, where the source refuses it",
+    note: "the source's replication log, for a source that rejects it",
   },
   {
     key: "(10, origin)",
     value: "(1, probedAtMs, isConfirmed)",
-    note: "a server that jobs could not reach, and when it was asked last",
+    note: "an unreachable server, and the time of the last probe",
   },
   {
     key: "(11, origin, jobId)",
     value: "(1)",
-    note: "a job that is due at once when the server answers",
+    note: "a job that is due immediately when the server recovers",
   },
   {
     key: "(12, uuid)",
@@ -126,12 +126,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(14, baseId)",
     value: "(1)",
-    note: "whatever the checkpoint passed is on the list of failures, or has arrived",
+    note: "all changes before the checkpoint have arrived or are on the list of failures",
   },
   {
     key: "(15, baseId)",
     value: "(1, timeMs)",
-    note: "a replication that a job gave up, and the time of the first look at the mark",
+    note: "a replication abandoned by its jobs, and the time of the first check of the mark",
   },
   {
     key: "(16, replicationId, owner, jobId)",
@@ -146,7 +146,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(21, jobId)",
     value: "(1, sinceMs, pending, seenMs)",
-    note: "since when it is known that a change has not arrived, null: all have; and how many, when somebody looked; null: nobody knows",
+    note: "since when changes are known to be pending (null: none), and their number at the last check (null: unknown)",
   },
   {
     key: "(22)",
@@ -166,47 +166,47 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(26)",
     value: "versionstamp, 12 bytes",
-    note: "the newest row of 25; watched by who follows events",
+    note: "the newest row of 25; watched by followers of events",
   },
   {
     key: "(27)",
     value: "versionstamp, 12 bytes",
-    note: "the newest row of 25 that was forgotten",
+    note: "the newest deleted row of 25",
   },
   {
     key: "(28, node)",
     value: "(1, json)",
-    note: "what a process that runs jobs says of itself; removed when it stops, or an hour after its last word",
+    note: "report of a process that runs jobs; removed when it stops, or an hour after its last report",
   },
   {
     key: "(29, node)",
     value: '""',
-    note: "the process is to give up its jobs and to take no others; removed with its row of 28",
+    note: "drain order: the process gives its jobs back and accepts no others; removed with its row of 28",
   },
   {
     key: "(30)",
     value: "counter",
-    note: "grows when a row of 29 comes or goes by an order; watched by all nodes",
+    note: "grows when an order adds or removes a row of 29; watched by all nodes",
   },
   {
     key: "(31)",
     value: "(1, holder, untilMs, eventId)",
-    note: "the node that sends alerts, until when, and the last row of 25 that it looked at",
+    note: "the node that sends alerts, the end of its turn, and the last row of 25 that it processed",
   },
   {
     key: "(32, kind, jobId)",
     value: "(1, alertId, sinceMs)",
-    note: "a breach that was told and is not over",
+    note: "a reported, ongoing breach",
   },
   {
     key: "(33, versionstamp)",
     value: "(1, alertId, kind, status, breachId, jobId, timeMs)",
-    note: "an alert that is to be sent",
+    note: "an alert waiting to be sent",
   },
   {
     key: "(37, startMs, node)",
     value: "(1, starts, failures, documents)",
-    note: "what the runs of a process did in the minute that began then; forgotten after an hour",
+    note: "counts of a process's runs in the minute beginning then; deleted after an hour",
   },
   {
     key: "(40, jobId)",
@@ -271,7 +271,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(61, jobId)",
     value: "(1, decision, deathCount, work)",
-    note: "what a run does that may end its node, until it is done; deathCount: how often a node died over it since that decision of an operator; work is null between two runs",
+    note: "hazardous work of a run in progress; deathCount: nodes that died of it since that decision of an operator; work is null between runs",
   },
   {
     key: "(62, worker, jobId, lock)",

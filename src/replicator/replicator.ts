@@ -231,7 +231,7 @@ export class Replicator {
     const { clock } = this.#parts.runtime;
     await this.commands.pause(jobId, {
       userName,
-      why: "It is cancelled, and writes its last checkpoint",
+      why: "Cancelled; the run writes its last checkpoint",
       ...(requestId === undefined ? {} : { requestId }),
     });
     const isOver = new AbortController();

@@ -101,7 +101,7 @@ class NotAFileError extends OperationalError {
 
 async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<BackupSummary> {
   if (!(await readBytes(file, MAGIC.length)).equals(MAGIC)) {
-    throw new BackupDamagedError("it does not begin like a backup of a format that is known");
+    throw new BackupDamagedError("it does not have a known backup format");
   }
   const decoder = new BlockDecoder();
   const counted = new RowCounter();
@@ -127,14 +127,14 @@ async function checkEnd(file: FileHandle, told: BackupEnd, found: BackupEnd): Pr
     throw new BackupDamagedError(`it has ${found.rowCount} rows instead of ${told.rowCount}`);
   }
   const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1);
-  if (bytesRead > 0) throw new BackupDamagedError("something follows its end");
+  if (bytesRead > 0) throw new BackupDamagedError("there is data after its end");
 }
 
 async function readBlock(file: FileHandle, decoder: BlockDecoder): Promise<BackupBlock> {
   const head = await readBytes(file, BLOCK_HEAD_BYTES);
   const payloadBytes = head.readUInt32BE();
   if (payloadBytes > PAYLOAD_BYTES_MAX) {
-    throw new BackupDamagedError("a block claims to be longer than blocks can be");
+    throw new BackupDamagedError("a block exceeds the maximum length");
   }
   return decoder.decode(head, await readBytes(file, payloadBytes + DIGEST_BYTES));
 }

@@ -77,7 +77,7 @@ export class BlockDecoder {
     const payload = rest.subarray(0, rest.length - DIGEST_BYTES);
     const digest = digestOf(this.#digest, head, payload);
     if (!digest.equals(rest.subarray(payload.length))) {
-      throw new BackupDamagedError("a block does not have its checksum");
+      throw new BackupDamagedError("the checksum of a block is wrong");
     }
     this.#digest = digest;
     return decodePayload(head.readUInt8(4), payload);

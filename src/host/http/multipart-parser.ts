@@ -38,7 +38,7 @@ export async function* parseMultipart(
     for await (const chunk of chunks) {
       yield chunk;
       aroundBytes += chunk.length;
-      if (aroundBytes > AROUND_BYTES_MAX) throw new Error("There is no end of a part's headers");
+      if (aroundBytes > AROUND_BYTES_MAX) throw new Error("The headers of a part are too long");
     }
   };
   const onPartRead = (): void => {

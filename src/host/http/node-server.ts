@@ -196,7 +196,7 @@ class UnansweredRequests {
     this.#controllers.add(controller);
     outgoing.once("close", () => {
       this.#controllers.delete(controller);
-      if (!outgoing.writableFinished) controller.abort(new Error("The client has gone"));
+      if (!outgoing.writableFinished) controller.abort(new Error("The client has disconnected"));
     });
     return controller.signal;
   }

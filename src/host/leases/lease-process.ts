@@ -50,7 +50,7 @@ async function watchParent(leaseMs: number): Promise<LeaseEnding | undefined> {
   const { clock } = runtime;
   while (!stopping.signal.aborted) {
     if (times.ageMs("alive") > usedLeaseMs(leaseMs)) {
-      stopping.abort(new Error("The parent shows no life"));
+      stopping.abort(new Error("The parent sends no heartbeats"));
       return "lapsed";
     }
     await clock.sleep(leaseMs / BEATS_PER_LEASE, stopping.signal).catch(() => {});

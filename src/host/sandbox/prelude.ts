@@ -49,7 +49,7 @@ export const SANDBOX_PRELUDE = String.raw`
       if (piece === undefined) break;
       pieces[pieces.length] = piece;
     }
-    if (pieces.length === 0) throw new Error("The document of an earlier run is not there any more");
+    if (pieces.length === 0) throw new Error("The document of an earlier run is no longer available");
     return joined(pieces);
   }
 

@@ -24,7 +24,7 @@ export class TooManyBudgetsError extends OperationalError {
   override readonly name = "TooManyBudgetsError";
 
   constructor() {
-    super("REPLICATOR_TOO_MANY_BUDGETS", `There may be ${BUDGETS_MAX} budgets`, {});
+    super("REPLICATOR_TOO_MANY_BUDGETS", `A cluster may have at most ${BUDGETS_MAX} budgets`, {});
   }
 }
 

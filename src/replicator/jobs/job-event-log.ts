@@ -279,7 +279,7 @@ function parseEventId(id: string): Versionstamp {
   const bytes = /^[0-9a-f]{24}$/.test(id) ? hexDecode(id) : undefined;
   if (bytes?.length === VERSIONSTAMP_BYTES) return Versionstamp.fromBytes(bytes);
   const details = { id: id.slice(0, 100) };
-  throw new OperationalError("REPLICATOR_EVENT_INVALID", "This is no id of an event", details);
+  throw new OperationalError("REPLICATOR_EVENT_INVALID", "Invalid event id", details);
 }
 
 function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {

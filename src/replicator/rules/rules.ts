@@ -31,7 +31,9 @@ export class RuleSecretError extends OperationalError {
   readonly reason: string;
 
   constructor(reason: string) {
-    super("REPLICATOR_RULE_SECRET", "A masked secret cannot be put in its place", { reason });
+    super("REPLICATOR_RULE_SECRET", "A masked secret cannot be replaced by the stored one", {
+      reason,
+    });
     this.reason = reason;
   }
 }

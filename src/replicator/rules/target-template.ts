@@ -102,7 +102,7 @@ function piecesOf(text: string, name: string): readonly Piece[] {
 
 const REASONS = {
   invalid: ({ text }: Refused) =>
-    `${JSON.stringify(text)} is no name of a database: it would be the target`,
+    `${JSON.stringify(text)} is not a valid database name, but would be the target`,
   system: ({ text }: Refused) =>
     `${JSON.stringify(text)} would be the target and is a system database: name it in full in \`databases\``,
 } as const;

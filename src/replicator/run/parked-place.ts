@@ -23,7 +23,10 @@ export class ParkedPlaceLostError extends OperationalError {
   override readonly name = "ParkedPlaceLostError";
 
   constructor() {
-    super("REPLICATOR_PARKED_PLACE_LOST", "The databases have other checkpoints than were left");
+    super(
+      "REPLICATOR_PARKED_PLACE_LOST",
+      "The databases no longer have the checkpoints of the parked job",
+    );
   }
 }
 

@@ -11,7 +11,7 @@ export class StallError extends OperationalError {
   override readonly name = "StallError";
 
   constructor(reason: string) {
-    super("REPLICATOR_STALLED", "The replication does not move", { reason });
+    super("REPLICATOR_STALLED", "The replication is stalled", { reason });
   }
 }
 
@@ -44,7 +44,7 @@ export async function watchRun(
     before = progress;
     const silentMs = nowMs - Math.max(movedAtMs, activity.lastMs);
     if (silentMs > timeoutMs && !ended.aborted) {
-      throw new StallError(`nothing moved for ${Math.round(silentMs / 1000)} s`);
+      throw new StallError(`no progress for ${Math.round(silentMs / 1000)} s`);
     }
   }
 }
