@@ -3,16 +3,19 @@
 /** Layers whose comments follow the rules. Every layer belongs here once it has been reworded. */
 export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "api",
+  "base",
   "cli",
   "contract",
   "dashboard",
   "databases",
   "documents",
+  "host",
   "http-client",
   "indexes",
   "jobs",
   "kv",
   "protocol",
+  "replicator",
   "server",
 ]);
 

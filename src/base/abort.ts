@@ -1,12 +1,12 @@
-/** Waiting that ends when a signal aborts. */
+/** Waits that end when an AbortSignal aborts. */
 import type { Clock } from "./runtime.ts";
 
-/** Settles as `promise` does, or rejects with `signal.reason` as soon as the signal aborts. */
+/** Settles as `promise` does, or rejects with `signal.reason` when the signal aborts. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
-      // The caller left before it came, so its outcome is ignored.
+      // The caller stops waiting here: ignore the outcome.
       promise.catch(() => {});
       reject(signal.reason);
       return;
@@ -18,8 +18,9 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
 }
 
 /**
- * Aborts `follower` when `signal` aborts, until the function that is returned is called. For what is done often, where
- * `AbortSignal.any` is dear: what that registers at a signal that lives long outlives the young generation's collections.
+ * Aborts `follower` when `signal` aborts, until the returned function is called. Cheaper than
+ * `AbortSignal.any`, whose registrations on a long-lived signal survive young-generation
+ * collections.
  */
 export function abortWith(signal: AbortSignal, follower: AbortController): () => void {
   const onAbort = (): void => follower.abort(signal.reason);
@@ -29,8 +30,8 @@ export function abortWith(signal: AbortSignal, follower: AbortController): () =>
 }
 
 /**
- * Waits until `event` settles, the time is over, or the signal aborts, whichever comes first; true when it was the event, and
- * it came to pass. `event` is given a signal that aborts when the waiting is over.
+ * Waits until `event` settles, the time is over or the signal aborts, whichever is first. Returns
+ * true if `event` resolved in time. `event` receives a signal that aborts when the wait ends.
  */
 export async function waitAtMost(
   clock: Clock,
@@ -53,8 +54,8 @@ export async function waitAtMost(
 }
 
 /**
- * Settles as `work` does; work that takes longer is aborted with `late()`, and the call rejects with that. `work` has to end when its
- * signal aborts.
+ * Settles as `work` does. Work that takes longer than `durationMs` is aborted with `late()`, and
+ * the call rejects with that error. `work` must end when its signal aborts.
  */
 export async function finishWithin<T>(
   clock: Clock,

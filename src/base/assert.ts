@@ -1,10 +1,10 @@
-/** Assertions stay on in production: a broken invariant stops the work at hand before it can be stored. */
+/** A broken invariant. Also checked in production, so that wrong data is not stored. */
 
 export class AssertionError extends Error {
   override readonly name = "AssertionError";
 }
 
-/** Throws when `condition` is false; `message` states what should have held. */
+/** Throws an AssertionError if `condition` is false; `message` states the invariant. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new AssertionError(message);
 }

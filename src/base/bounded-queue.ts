@@ -1,6 +1,7 @@
 /**
- * A queue between producers and consumers with a bound on the number and the weight of its items. A producer waits
- * while it is full, a consumer while it is empty. An item heavier than the whole queue passes alone.
+ * A producer-consumer queue with back-pressure: bounds the number and the total weight of its
+ * items. A producer waits while it is full, a consumer while it is empty. An item heavier than the
+ * bound is accepted when the queue is empty.
  */
 export class BoundedQueue<Item> {
   readonly #itemCountMax: number;
@@ -21,7 +22,7 @@ export class BoundedQueue<Item> {
     return this.#items.length;
   }
 
-  /** Takes the item if there is room at once; false: it was not taken. */
+  /** Adds the item if there is room now. Returns false if it was not added. */
   tryPush(item: Item, weight = 1): boolean {
     if (this.#state.kind !== "open" || this.#isFull(weight)) return false;
     this.#items.push({ item, weight });
@@ -30,7 +31,9 @@ export class BoundedQueue<Item> {
     return true;
   }
 
-  /** Waits until there is room. Rejects with the error of `fail`, or when the queue was closed. */
+  /**
+   * Adds the item, waiting for room. Rejects with the error of `fail`, or if the queue is closed.
+   */
   async push(item: Item, weight = 1): Promise<void> {
     while (!this.tryPush(item, weight)) {
       if (this.#state.kind === "failed") throw this.#state.error;
@@ -40,8 +43,9 @@ export class BoundedQueue<Item> {
   }
 
   /**
-   * Up to `countMax` items, at least one; undefined when the queue is closed and empty. Rejects with the error of `fail`.
-   * `onTaken` is called when the items leave the queue: its calls are in the order of the items, over all consumers.
+   * Removes up to `countMax` items, at least one. Resolves with undefined when the queue is closed
+   * and empty; rejects with the error given to `fail`. `onTaken` is called as items leave the
+   * queue, in queue order across all consumers.
    */
   async takeUpTo(
     countMax: number,
@@ -58,13 +62,13 @@ export class BoundedQueue<Item> {
     return items;
   }
 
-  /** No more items will come; what is queued can still be taken. */
+  /** Refuses further items. Queued items can still be removed. */
   close(): void {
     if (this.#state.kind === "open") this.#state = { kind: "closed" };
     this.#announce();
   }
 
-  /** Ends both sides with `error`; queued items are dropped. */
+  /** Makes all calls of both sides reject with `error`; queued items are dropped. */
   fail(error: unknown): void {
     if (this.#state.kind !== "failed") this.#state = { kind: "failed", error };
     this.#announce();

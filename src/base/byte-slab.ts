@@ -1,17 +1,18 @@
 /**
- * Cuts copies of bytes from shared memory. From 65 bytes on, the engine gives an array memory of its own, which takes
- * it ten times as long and is work for the garbage collector. No memory is used twice. An array that is kept for long
- * keeps its slab, so large arrays get memory of their own.
+ * A slab allocator for small byte arrays. Typed arrays of more than 64 bytes get a separate
+ * allocation from the engine, which takes ten times as long and burdens the garbage collector.
+ * Memory is never reused. A long-lived array keeps its slab alive, so large arrays are allocated
+ * separately.
  */
 const SLAB_BYTES = 65_536;
-/** Below it an array's bytes are in the array itself. */
+/** Up to this size, the engine stores the bytes within the array object. */
 const INNER_BYTES_MAX = 64;
 const SHARED_BYTES_MAX = 4_096;
 
 let slab = new ArrayBuffer(0);
 let usedBytes = 0;
 
-/** Memory of so many bytes. */
+/** Allocates `length` bytes. */
 export function takeBytes(length: number): Uint8Array {
   if (length <= INNER_BYTES_MAX || length > SHARED_BYTES_MAX) return new Uint8Array(length);
   if (usedBytes + length > slab.byteLength) {
@@ -23,7 +24,7 @@ export function takeBytes(length: number): Uint8Array {
   return taken;
 }
 
-/** A copy of the bytes from `begin` to before `end`. */
+/** Copies the bytes from `begin` up to, but not including, `end`. */
 export function cutBytes(source: Uint8Array, begin: number, end: number): Uint8Array {
   const length = end - begin;
   if (length <= INNER_BYTES_MAX || length > SHARED_BYTES_MAX) {

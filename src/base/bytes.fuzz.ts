@@ -103,7 +103,7 @@ test("bytes are ordered as the platform orders them", () => {
 
 test("texts are cut out of bytes alike with and without Node's Buffer", async () => {
   vi.stubGlobal("Buffer", undefined);
-  // The query makes it another module, which is evaluated now.
+  // The query string makes this a separate module, which is evaluated now.
   const built = new URL("../../dist/base/bytes.js?plain", import.meta.url);
   const plain: typeof import("./bytes.ts") = await import(/* @vite-ignore */ built.href);
   vi.unstubAllGlobals();

@@ -1,12 +1,12 @@
-/** Groups of an IPv6 address that a client cannot choose: those of a network of 64 bits. */
+/** Number of leading 16-bit groups of an IPv6 address that identify its /64 network. */
 const NETWORK_GROUPS = 4;
 const GROUPS = 8;
-/** The beginning of an IPv6 address that stands for an IPv4 address. */
+/** Prefix of IPv4-mapped IPv6 addresses. */
 const MAPPED_GROUPS = [0, 0, 0, 0, 0, 0xffff];
 
 /**
- * Returns what one client cannot change at will: its IPv4 address, or the network of its IPv6 address. Whatever is counted or
- * limited by address is counted by this.
+ * Returns the part of an address that a client cannot change at will: its IPv4 address, or the /64
+ * network of its IPv6 address. Counters and limits per address use it.
  */
 export function clientNetwork(address: string): string {
   if (!address.includes(":")) return address;

@@ -3,7 +3,7 @@ import { allTogether, Lanes, Semaphore } from "./concurrency.ts";
 
 const FOREVER = new AbortController().signal;
 
-/** Steps that wait for `next`; `underWay` are those that wait. */
+/** Steps that wait for `next`; `underWay` is their number. */
 function openSteps() {
   const waiting: (() => void)[] = [];
   return {

@@ -1,9 +1,9 @@
-/** Promises that belong together: no call leaves a promise behind that is still pending. */
+/** Structured concurrency: no call returns while one of its promises is pending. */
 import { abortWith } from "./abort.ts";
 
 /**
- * Runs tasks side by side under one signal. The first failure aborts the others; the call settles when all have ended, and
- * rejects with that first failure.
+ * Runs tasks concurrently under one signal. The first failure aborts the others. The call settles
+ * when all tasks have ended, and rejects with the first failure.
  */
 export async function runTogether(
   signal: AbortSignal,
@@ -27,7 +27,7 @@ export async function runTogether(
   if (failure !== undefined) throw failure.error;
 }
 
-/** The results of tasks that run side by side, as by `runTogether`. */
+/** Returns the results of tasks run by `runTogether`. */
 export async function allTogether<Results extends readonly unknown[] | readonly []>(
   signal: AbortSignal,
   tasks: { readonly [At in keyof Results]: (signal: AbortSignal) => Promise<Results[At]> },
@@ -43,8 +43,8 @@ export async function allTogether<Results extends readonly unknown[] | readonly 
 }
 
 /**
- * Calls `visit` for each item, at most `countMax` at once. Stops handing out items after the first failure, and throws it. What needs
- * no promise need not return one.
+ * Calls `visit` for each item, at most `countMax` concurrently. After a failure no further items
+ * are visited, and the call rejects with the first failure. `visit` may be synchronous.
  */
 export async function forEachConcurrent<Item>(
   items: readonly Item[],
@@ -69,8 +69,9 @@ export async function forEachConcurrent<Item>(
 }
 
 /**
- * The result of `work` for each item, all of them started before any is waited for. Results that are there at once cost no
- * promise. The first item is waited for alone: what it finds out for all, the others then know.
+ * Returns the result of `work` for each item. All are started before any is awaited, and
+ * synchronous results cost no promise. The first item is awaited alone, so that the others find
+ * what it cached.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
@@ -87,7 +88,7 @@ export async function mapAtOnce<Item, Result>(
       if (result instanceof Promise && !isFirst) isThere = false;
     }
   } catch (error) {
-    // Those that were started are heard to their end.
+    // Await the items already started.
     results.length = index;
     results.push(Promise.reject(error));
     isThere = false;
@@ -95,7 +96,7 @@ export async function mapAtOnce<Item, Result>(
   return isThere ? (results as Result[]) : Promise.all(results);
 }
 
-/** Lets at most so many pieces of work run at once; the others wait their turn, first come, first served. */
+/** Runs at most `countMax` pieces of work concurrently; the others wait in order of arrival. */
 export class Semaphore {
   #countMax: number;
   #count = 0;
@@ -105,13 +106,13 @@ export class Semaphore {
     this.#countMax = countMax;
   }
 
-  /** Lets another number run at once from now on; what runs already is not interrupted. */
+  /** Changes the maximum. Running work is not interrupted. */
   resize(countMax: number): void {
     this.#countMax = countMax;
     this.#admit();
   }
 
-  /** Whether nothing runs or waits. */
+  /** Whether nothing is running or waiting. */
   get isIdle(): boolean {
     return this.#count === 0 && this.#waiting.length === 0;
   }
@@ -138,8 +139,9 @@ export class Semaphore {
 }
 
 /**
- * Repeats a step in lanes side by side, in as many as are allowed at the moment. `step` resolves with false when there is nothing more
- * to do. It has to end when its signal aborts: a failure is told when all lanes have ended.
+ * Repeats a step in concurrent lanes, whose number can change at any time. `step` resolves with
+ * false when nothing is left to do, and must end when its signal aborts: `run` rejects only after
+ * all lanes have ended.
  */
 export class Lanes {
   readonly #step: (signal: AbortSignal) => Promise<boolean>;
@@ -153,13 +155,15 @@ export class Lanes {
     this.#step = step;
   }
 
-  /** Allows another number of lanes from now on. One too many ends with the step that it is in. */
+  /** Changes the number of lanes. Excess lanes end after their current step. */
   resize(countMax: number): void {
     this.#countMax = countMax;
     this.#open?.();
   }
 
-  /** Resolves when a step has said that there is nothing more, and all lanes have ended. The first failure aborts the others. */
+  /**
+   * Resolves when `step` has returned false and all lanes have ended. Aborts on the first failure.
+   */
   async run(signal: AbortSignal): Promise<void> {
     const controller = new AbortController();
     const unfollow = abortWith(signal, controller);
@@ -193,7 +197,8 @@ export class Lanes {
         if (!(await this.#step(signal))) this.#isOver = true;
       }
     } finally {
-      // At once: two lanes that end together must not both be the one too many.
+      // Must be synchronous: otherwise two lanes that finish together could each count themselves
+      // as the excess one.
       this.#count--;
     }
   }

@@ -1,11 +1,11 @@
 /**
- * Every event that the program announces, with its members: one stream that the log, metrics and tests follow. Members
- * are plain values and never hold secrets. `jobId` is a job's id in the queue, `documentId` a document's,
- * `replicationId` a replication's.
+ * All events of the program with their fields: the single stream consumed by the log, metrics and
+ * tests. Fields are plain values and never contain secrets. `jobId` is a job's id in the queue,
+ * `documentId` a document's, `replicationId` a replication's.
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
-/** `why`: what who decided gave as a reason. `requestId`: of the request of the API, if it came with one. */
+/** An operator's decision. `why` is the stated reason; `requestId` is the API request's, if any. */
 type Decision = {
   readonly jobId: string;
   readonly userName: string | null;
@@ -14,9 +14,9 @@ type Decision = {
 };
 
 export interface Events {
-  /** The receiver has not been told for so long that the alert is given up. */
+  /** An alert was discarded because its receiver has been unreachable too long. */
   "alerts.dropped": { readonly alertId: string; readonly kind: string; readonly jobId: string };
-  /** The receiver of alerts did not answer, or did not take one. It is tried again after the pause. */
+  /** The receiver of alerts did not respond or rejected one. It is retried after the pause. */
   "alerts.failed": {
     readonly alertId: string;
     readonly error: string;
@@ -29,16 +29,16 @@ export interface Events {
     readonly status: string;
     readonly jobId: string;
   };
-  /** This node sends the alerts of all nodes from now on. */
+  /** This node has become the sender of alerts for all nodes. */
   "alerts.turn-taken": Readonly<Record<string, never>>;
-  /** A request was answered; `durationMs` until the answer began. */
+  /** A request was answered; `durationMs` is the time until the response began. */
   "api.answered": {
     readonly method: string;
     readonly path: string;
     readonly status: number;
     readonly durationMs: number;
   };
-  /** A request could not be answered, and the client was told 500. */
+  /** A request failed with an internal error (status 500). */
   "api.request-failed": {
     readonly requestId: string;
     readonly method: string;
@@ -47,29 +47,29 @@ export interface Events {
     readonly message: string;
     readonly stack: string | undefined;
   };
-  /** Another process changed the local configuration file, and its content is in force. */
+  /** Another process changed the local configuration file, and the new content is in effect. */
   "configuration.reloaded": Readonly<Record<string, never>>;
-  /** A setting is set that changes nothing: one of CouchDB that there is no use for, or a misspelt one. */
+  /** A setting has no effect: a CouchDB setting that does not apply here, or a misspelt one. */
   "configuration.setting-ignored": {
     readonly section: string;
     readonly key: string;
     readonly message: string;
   };
-  /** A replication process of this server told what it counted. */
+  /** A replication process of this server reported its counters. */
   "counts.told": { readonly rowCount: number };
-  /** Bodies that earlier revisions had were cleared. */
+  /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
-  /** A function of a design document wrote to the log. */
+  /** A function of a design document called `log`. */
   "design.logged": { readonly codeId: string; readonly message: string };
-  /** An answer could not be sent to its end. */
+  /** A response could not be sent completely. */
   "http.answer-failed": { readonly error: string };
-  /** An endpoint answered; without a status it did not. */
+  /** An endpoint answered. Without `status`, the request failed. */
   "http.answered": { readonly method: string; readonly status: number | undefined };
   "http.retry": { readonly method: string; readonly failureCount: number };
-  /** Jobs were taken from holders that showed no sign of life. */
+  /** Jobs were requeued because their holders missed their heartbeats. */
   "jobs.expired": { readonly type: string; readonly jobCount: number };
   "jobs.groups-forgotten": { readonly forgottenCount: number };
-  /** What an expelled worker held is back in the queue. */
+  /** Jobs held by an expelled worker returned to the queue. */
   "jobs.worker-cleared": { readonly worker: string; readonly jobCount: number };
   "jobs.worker-expelled": {
     readonly worker: string;
@@ -84,23 +84,23 @@ export interface Events {
     readonly node: string;
     readonly processId: string;
   };
-  /** A process told the others that it runs jobs, as another worker than before, or that it drains or works again. */
+  /** A process announced that it runs jobs, has registered again, or began or ended draining. */
   "node.reported": { readonly id: string; readonly worker: string; readonly isDraining: boolean };
-  /** A worker could not strike itself off. */
+  /** A worker could not remove its registration. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
   "kv.available": { readonly engine: string; readonly waitedMs?: number };
-  /** Writes are refused for want of room. Announced once, until there is room again. */
+  /** Writes are rejected because the disk is full. Announced once until there is room again. */
   "kv.disk-full": { readonly directory: string; readonly reason: string };
   "kv.disk-has-room": { readonly directory: string };
-  /** Commits have waited so long for LMDB's lock, and the engine sees to it that the wait is not in vain. */
+  /** Commits have waited this long for LMDB's write lock, and the engine takes measures. */
   "kv.lock-wait": { readonly waitedMs: number };
-  /** One page of a removal in the background. */
+  /** One page of a background deletion. */
   "kv.page-removed": {
     readonly kind: string;
     readonly keyCount: number;
     readonly byteCount: number;
   };
-  /** A removal in the background is complete; counts over all nodes. */
+  /** A background deletion is complete; the counts include all nodes. */
   "kv.removed": {
     readonly kind: string;
     readonly subject: string;
@@ -114,43 +114,43 @@ export interface Events {
     readonly reason?: string;
   };
   "kv.retry": { readonly code: string | undefined; readonly attempt: number };
-  /** The store failed a run: the queue finds its job by its silence. */
+  /** The store failed a run. The job returns to the queue when its heartbeat is overdue. */
   "replication.abandoned": { readonly jobId: string; readonly error: string };
-  /** A transient job was put into the queue. */
+  /** A transient job was added to the queue. */
   "replication.added": { readonly jobId: string; readonly requestId: string | undefined };
   "replication.accepted": { readonly jobId: string };
-  /** The source of a job that waits was asked how much is to come; `pending` is undefined when it did not say. */
+  /** The source of a waiting job was asked for pending changes; undefined if unknown. */
   "replication.backlog-asked": { readonly jobId: string; readonly pending: number | undefined };
   "replication.cancelled": Decision;
   "replication.checkpoint": { readonly source: string };
-  /** An operator decided something about a job. */
+  /** An operator acted on a job. */
   "replication.controlled": Decision & { readonly action: string };
-  /** A run has written so many documents since it said so last. */
+  /** Number of documents that a run has written since its previous such event. */
   "replication.copied": { readonly jobId: string; readonly documentCount: number };
   "replication.crashed": Failure & { readonly pauseSec: number };
-  /** All jobs of a `_replicator` database or a rule that was deleted are removed. */
+  /** All jobs of a deleted `_replicator` database or rule were removed. */
   "replication.database-removed": { readonly uuid: string; readonly removedCount: number };
-  /** `state`: what became of the run. */
+  /** A run ended; `state` is its outcome. */
   "replication.ended": { readonly jobId: string; readonly state: string };
   "replication.failed": Failure;
-  /** A run lost its job, and writes nothing more. */
+  /** A run lost its job and stopped writing. */
   "replication.halted": { readonly jobId: string };
-  /** The index of jobs did not agree with so many jobs, which nodes of older versions had changed. */
+  /** Job index entries that disagreed with their jobs, changed by older nodes, were repaired. */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
-  /** Revisions of so many documents on the list of failures arrived. */
+  /** Failed revisions of this many documents arrived. */
   "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };
   "replication.outage-over": { readonly origin: string };
-  /** A job has caught up and is quiet: it waits without a slot. */
+  /** A caught-up job was parked: it waits for changes without a slot. */
   "replication.parked": { readonly jobId: string };
-  /** A job that completed long enough ago, with its document (`keep_finished_sec`). */
+  /** A completed job and its document were deleted after `keep_finished_sec`. */
   "replication.forgotten": { readonly jobId: string };
-  /** A woken run went on from a place of which the databases know nothing: they were made again, or put back. It begins again. */
+  /** A woken run starts over, because a database lacks its checkpoint (re-created or restored). */
   "replication.place-lost": { readonly source: string };
   "replication.plain-http": { readonly jobId: string; readonly url: string };
-  /** A revision was put on the list of failures. */
+  /** A revision was added to the list of failures. */
   "replication.refused": {
     readonly documentId: string;
     readonly revision: string;
@@ -159,28 +159,28 @@ export interface Events {
     readonly error: string;
     readonly reason: string;
   };
-  /** A run stored its figures: everybody can see them from now on. */
+  /** A run stored its statistics, which makes them visible to all nodes. */
   "replication.reported": { readonly jobId: string };
   "replication.retry-failed": Failure;
-  /** The databases of a rule's source were listed, and their jobs are as the rule says. */
+  /** The databases at a rule's source were listed, and the rule's jobs updated. */
   "replication.rule-listed": { readonly rule: string };
-  /** The source of a rule could not be listed; it is tried again after a pause. */
+  /** The source of a rule could not be listed; it is retried after a pause. */
   "replication.rule-lost": { readonly rule: string; readonly error: string };
   "replication.rule-put": { readonly rule: string; readonly userName: string | null };
   "replication.rule-removed": { readonly rule: string; readonly userName: string | null };
-  /** Jobs were asked to give their slots to others. */
+  /** Jobs were asked to yield their slots. */
   "replication.rotated": { readonly stopped: number; readonly waiting: number };
-  /** The first build of an index has failed; it is tried again after a pause. */
+  /** The first build of an index failed; it is retried after a pause. */
   "index.build-failed": {
     readonly database: string;
     readonly design: string;
     readonly error: string;
   };
-  /** The answer to a question of another node could not be stored. */
+  /** The answer to another node's question could not be stored. */
   "replication.question-lost": { readonly error: string };
-  /** The watcher of a source has lost it; it tries again after a pause. */
+  /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
-  /** How the sources of parked jobs are watched: by the server's feed, or by asking for their update sequences. */
+  /** How sources of parked jobs are watched: by the server's feed, or by polling. */
   "replication.source-watched": { readonly source: string; readonly by: string };
   "replication.stalled": {
     readonly jobId: string;
@@ -188,16 +188,16 @@ export interface Events {
     readonly reason: string;
   };
   "replication.started": { readonly jobId: string; readonly replicationId: string };
-  /** Parked jobs whose sources have changed are due. */
+  /** Parked jobs whose sources have changed were scheduled. */
   "replication.woken": { readonly source: string; readonly jobCount: number };
   "replication.unverified-tls": { readonly jobId: string; readonly url: string };
-  /** Another key seals secrets from now on. */
+  /** Secrets are now sealed with another key. */
   "secrets.key-changed": { readonly keyId: string };
-  /** Another node seals secrets with a key that this one lacks. */
+  /** Another node seals secrets with a key that this node lacks. */
   "secrets.key-missing": { readonly keyId: string };
-  /** All secrets of the store are sealed with the newest key. */
+  /** All secrets in the store are sealed with the newest key. */
   "secrets.rotated": { readonly keyId: string; readonly renewedCount: number };
-  /** A service failed, and is started again after a pause. */
+  /** A service failed; it is restarted after a pause. */
   "service.failed": {
     readonly service: string;
     readonly error: string;
@@ -205,13 +205,13 @@ export interface Events {
   };
   /** The files of `[ssl]` have changed, and new connections use them. */
   "tls.certificates-read": Readonly<Record<string, never>>;
-  /** They have changed and cannot be used: those from before count. */
+  /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /** The database of a user, which `[couch_peruser]` asks for. Refused is a name that no database can have. */
+  /** A user's database, for `[couch_peruser]`. Refused if its name would be invalid. */
   "users.database-created": { readonly database: string };
   "users.database-deleted": { readonly database: string };
   "users.database-refused": { readonly database: string };
-  /** A login was refused, or with `mode` "warn" would have been: the password was wrong too often. */
+  /** A login was refused after too many wrong passwords; with `mode` "warn", only logged. */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }
 

@@ -1,4 +1,4 @@
-/** Hexadecimal digits, fast: every key of a leaf and every revision of a history is converted. */
+/** Fast hexadecimal conversion, for the many revision ids in keys and histories. */
 import { byteText } from "./bytes.ts";
 
 const DIGITS = "0123456789abcdef";
@@ -12,16 +12,16 @@ for (const [value, digit] of [...DIGITS].entries()) {
 const UPPER_A = 0x41;
 const UPPER_F = 0x46;
 
-/** For the digits of a few bytes. */
+/** Buffer for short results. */
 const scratch = new Uint8Array(1_024);
 
-/** The bytes of an even number of digits, in either case; undefined when `text` is anything else. */
+/** Decodes an even number of digits in either case. Returns undefined for any other text. */
 export function hexDecode(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length >> 1);
   return writeHex(text, bytes, 0) ? bytes : undefined;
 }
 
-/** The bytes of the digits, from `offset`. False when one is none; what was written then is garbage. */
+/** Writes the decoded bytes at `offset`. Returns false, having written garbage, if invalid. */
 export function writeHex(text: string, bytes: Uint8Array, offset: number): boolean {
   for (let index = 0; index < text.length; index += 2) {
     const high = VALUES[text.charCodeAt(index)] ?? -1;
@@ -32,7 +32,7 @@ export function writeHex(text: string, bytes: Uint8Array, offset: number): boole
   return true;
 }
 
-/** Whether the text is nothing but lower-case digits. */
+/** Whether the text consists of lower-case hexadecimal digits. */
 export function isLowerCaseHex(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
@@ -41,7 +41,7 @@ export function isLowerCaseHex(text: string): boolean {
   return true;
 }
 
-/** Lower-case digits of the bytes from `begin` to before `end`. */
+/** Encodes the bytes from `begin` up to `end` as lower-case digits. */
 export function hexEncode(bytes: Uint8Array, begin = 0, end = bytes.length): string {
   const digitCount = (end - begin) * 2;
   const codes = digitCount <= scratch.length ? scratch : new Uint8Array(digitCount);

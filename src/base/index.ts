@@ -1,4 +1,4 @@
-/** General tools that know nothing of databases or replication. */
+/** General utilities that know nothing of databases or replication. */
 
 export { abortable, abortWith, finishWithin, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";

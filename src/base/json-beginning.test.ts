@@ -31,7 +31,7 @@ test.each([
   }
 });
 
-/** Scalars as they are, and how arrays and objects begin. */
+/** Flattens a value in text order: scalars, and an opening bracket for each array or object. */
 function preorder(value: unknown): unknown[] {
   if (typeof value !== "object" || value === null) return [value];
   if (Array.isArray(value)) return ["[", ...value.flatMap(preorder)];

@@ -1,12 +1,9 @@
-/**
- * The beginning of a long JSON text as a value. Worth (`bench/base/long-json.mjs`, 100 values of a list
- * of 6 MB): 3 ms instead of 38.
- */
+/** Parses the beginning of a long JSON text: 100 values of 6 MB in 3 ms instead of 38. */
 import { utf8Slice } from "./bytes.ts";
 import { openBrackets, scanUntil, UNLIMITED } from "./json-scan.ts";
 import { parseJson } from "./json-value.ts";
 
-/** Of the text that is looked at in one step. */
+/** Bytes scanned per step. */
 const STEP_BYTES = 4_096;
 const COMMA = 0x2c;
 const SPACE = 0x20;
@@ -14,8 +11,8 @@ const SPACE = 0x20;
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
 
 /**
- * The value that a valid text holds, of which arrays and objects end behind the first `valueCount` values, or some more. Each array, each
- * object and what it holds are counted, in the order of the text.
+ * Parses a valid text, truncating arrays and objects after about `valueCount` values (at least as
+ * many). Every scalar, array and object counts, in text order.
  */
 export function parseBeginning(bytes: Uint8Array, valueCount: number): unknown {
   let scanned = scanUntil(bytes, SCAN_OPTIONS, STEP_BYTES);
@@ -27,7 +24,7 @@ export function parseBeginning(bytes: Uint8Array, valueCount: number): unknown {
   return parseJson(utf8Slice(bytes, 0, end) + closing(openBrackets(scanned)));
 }
 
-/** Behind a value, or a bracket that opens, before the next value. */
+/** Returns the end of the value, or of the opening bracket, that precedes the value at `next`. */
 export function valueEndBefore(bytes: Uint8Array, next: number): number {
   let end = next;
   while (bytes[end - 1] === COMMA || (bytes[end - 1] as number) <= SPACE) end--;

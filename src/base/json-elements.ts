@@ -1,6 +1,6 @@
 /**
- * Reads a JSON object whose one long array comes in pieces, such as an answer with rows. It hands out each element of
- * the array when it is complete, and keeps the text around the array for the end.
+ * Streaming reader of a JSON object with one long array, such as a response with rows. Emits each
+ * element when it is complete, and keeps the text around the array.
  */
 
 import { byteText, concatBytes, Utf8Writer, utf8Decode } from "./bytes.ts";
@@ -16,21 +16,21 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 
-/** Around the name of the array; a pretty server writes some. */
+/** Maximum white space around the array's name; pretty-printing servers write some. */
 const SPACES_MAX = 64;
 
-/** The depth of what is in an array that is a member of the outermost object. */
+/** Nesting depth of the array's elements. */
 const ELEMENT_DEPTH = 2;
 
-/** Longest text around the elements. */
+/** Maximum length of the text around the elements. */
 const REST_BYTES_MAX = 1_048_576;
-/** An element that is cut, and the rest, are mostly shorter. */
+/** Initial buffer size for an incomplete element and for the text around the array. */
 const HELD_BYTES_EXPECTED = 512;
 
 export interface JsonElementsOptions {
-  /** The member that is the array. */
+  /** Name of the member that is the array. */
   readonly name: string;
-  /** The longest element. */
+  /** Maximum length of an element. */
   readonly elementBytesMax: number;
 }
 
@@ -38,7 +38,7 @@ export class JsonElements {
   readonly #arrayName: RegExp;
   readonly #nameBytesMax: number;
   readonly #elementBytesMax: number;
-  /** What is not handed out yet of the array, or not yet known to end. */
+  /** Bytes of the array that are not yet emitted, or not yet known to be within it. */
   #open = new Utf8Writer(HELD_BYTES_EXPECTED);
   /** The text around the array, without line breaks. */
   readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -47,7 +47,7 @@ export class JsonElements {
   #isEscaped = false;
   #isInArray = false;
 
-  /** `name` is a word. */
+  /** `name` must be a word, since it becomes part of a regular expression. */
   constructor({ name, elementBytesMax }: JsonElementsOptions) {
     this.#arrayName = new RegExp(`[{,] *"${name}" *: *\\[$`);
     this.#nameBytesMax = name.length + SPACES_MAX;
@@ -55,13 +55,14 @@ export class JsonElements {
   }
 
   /**
-   * Takes the next piece. Answers the elements that are whole now, as the text of an array; undefined when there are none. Whether
-   * they are JSON is for the caller to find out. Throws a JsonLimitError when an element, or the rest, is too long.
+   * Consumes the next piece. Returns the elements completed so far as the text of an array, or
+   * undefined without any. The caller must parse them: they may be invalid JSON. Throws a
+   * JsonLimitError if an element or the surrounding text is too long.
    */
   push(piece: Uint8Array): Uint8Array | undefined {
     const whole: Uint8Array[] = [];
     let start = 0;
-    // Up to where elements are whole: the last comma between two, or the end of the array.
+    // End of the complete elements: the last comma between two, or the end of the array.
     let wholeEnd = -1;
     let at = 0;
     while (at < piece.length) {
@@ -101,16 +102,16 @@ export class JsonElements {
     return arrayOf(whole);
   }
 
-  /** The text around the elements: the object with an empty array, when all of it has come. Throws a SyntaxError when it is not UTF-8. */
+  /** The object with an empty array, after all input. Throws a SyntaxError if it is not UTF-8. */
   get rest(): string {
     try {
       return utf8Decode(this.#rest.finish());
     } catch (cause) {
-      throw new SyntaxError("What stands around the JSON array is not valid UTF-8", { cause });
+      throw new SyntaxError("The text around the JSON array is not valid UTF-8", { cause });
     }
   }
 
-  /** What was held, and these last bytes of it. */
+  /** Returns the held bytes followed by these. */
   #take(last: Uint8Array): Uint8Array[] {
     const taken = [this.#open.finish(), last];
     this.#open = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -127,7 +128,7 @@ export class JsonElements {
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    // Line breaks are signs of life, and may be many; in a string there are none.
+    // Line breaks are heartbeats and may be numerous; valid strings contain none.
     this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
     if (this.#rest.length > REST_BYTES_MAX) throw new JsonLimitError("bytes", REST_BYTES_MAX);
   }

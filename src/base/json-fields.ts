@@ -1,18 +1,19 @@
 /**
- * Values in a JSON text by their paths. Worth (`bench/base/long-json.mjs`, two values of a document of
- * 6 MB): the longest turn is 13 to 17 ms instead of 40, and no value of 13 MB is built.
+ * Looks up values in a JSON text by path. For two values in a document of 6 MB
+ * (`bench/base/long-json.mjs`), the event loop is blocked for at most 13 to 17 ms instead of 40,
+ * and no value of 13 MB is built.
  */
 import { type JsonValue, outlineJsonInTurns } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 import type { Turns } from "./turns.ts";
 
-/** A text of more is looked through level by level, as far as somebody looks: rows for all of it may take more memory than itself. */
+/** Longer texts are outlined by level on demand, because rows take much memory. */
 const SHORT_BYTES = 65_536;
 
 export class JsonFields {
   readonly #root: JsonValue;
   readonly #turns: Turns;
-  /** Values that were looked through later, by their paths. */
+  /** Values outlined on demand, by path. */
   readonly #objects = new Map<string, JsonValue>();
   readonly #arrays = new Map<string, LongJsonArray>();
 
@@ -21,13 +22,13 @@ export class JsonFields {
     this.#turns = turns;
   }
 
-  /** Of a valid text, whose paths mostly have so many segments. A long one takes several turns. */
+  /** Outlines a valid text down to `depth`, the usual path length, yielding to the event loop. */
   static async open(bytes: Uint8Array, depth: number, turns: Turns): Promise<JsonFields> {
     const depthMax = bytes.length > SHORT_BYTES ? 1 : depth;
     return new JsonFields(await outlineJsonInTurns(bytes, { depthMax }, turns), turns);
   }
 
-  /** Segments of digits find elements of arrays. The last of a repeated name counts. Undefined where nothing is. */
+  /** Returns the value at the path, if it exists. The last of repeated names counts. */
   async at(path: readonly string[]): Promise<JsonValue | undefined> {
     let value: JsonValue | undefined = this.#root;
     for (const [index, segment] of path.entries()) {

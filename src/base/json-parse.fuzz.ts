@@ -3,11 +3,11 @@ import { expect, test } from "vitest";
 import { parseInTurns } from "./json-parse.ts";
 import { Turns } from "./turns.ts";
 
-/** Every turn is over as soon as it has begun. */
+/** Makes the code yield at every opportunity. */
 let nowMs = 0;
 const clock = { nowMs: () => 0, monotonicMs: () => (nowMs += 1_000), sleep: async () => {} };
 
-/** Values with many small ones among them, and names that `JSON.parse` treats as any other. */
+/** Values containing many small ones, and names that `JSON.parse` does not treat specially. */
 const many = fc
   .tuple(fc.jsonValue(), fc.integer({ min: 1, max: 9_000 }))
   .map(([value, count]) => Array.from({ length: count }, () => value));

@@ -1,35 +1,35 @@
-/** The rows that a look through a JSON text leaves (`json-scan.ts`), and the strings that they point to. */
+/** Layout of the rows from a JSON scan (`json-scan.ts`), and access to their strings. */
 import { hasByte, utf8Slice } from "./bytes.ts";
 
-/** A value is a row of numbers. The rows of what it holds follow, in order. */
+/** Numbers per value. The rows of nested values follow their container's row, in order. */
 export const ROW_LENGTH = 5;
-/** Where the quotes of its name begin and end; nothing in an array, or for the whole. */
+/** Offsets of the name's quotes; unused in an array and for the outermost value. */
 export const NAME_START = 0;
 export const NAME_END = 1;
 export const VALUE_START = 2;
 export const VALUE_END = 3;
-/** The index in the rows of what comes behind all that the value holds. */
+/** Index of the row after all nested values. */
 export const NEXT = 4;
 
 export const BACKSLASH = 0x5c;
 
-/** What the string from `start` to `end`, with its quotes, stands for. */
+/** Decodes the string from `start` to `end`, including its quotes. */
 export function stringText(bytes: Uint8Array, start: number, end: number): string {
   if (isSpelled(bytes, start, end)) return JSON.parse(utf8Slice(bytes, start, end));
   return utf8Slice(bytes, start + 1, end - 1);
 }
 
-/** Whether there are escapes in a string. */
+/** Whether the string contains escapes. */
 export function isSpelled(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start > LONG_STRING) return hasByte(bytes.subarray(start, end), BACKSLASH);
   for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
   return false;
 }
 
-/** From so many bytes on, a string is looked through by other means than byte for byte. */
+/** Length in bytes from which a string is scanned with native methods rather than a loop. */
 export const LONG_STRING = 256;
 
-/** Whether two members have the same name, however it is spelled; by their rows. */
+/** Whether two members, given by their rows, have the same name after decoding. */
 export function isSameName(
   bytes: Uint8Array,
   rows: Int32Array,

@@ -1,6 +1,6 @@
 /**
- * One pass over a JSON text in UTF-8 (RFC 8259, RFC 3629). It tells whether the text is valid, as `JSON.parse` would
- * decide, and where its values begin and end, down to some depth. It makes no objects for the values.
+ * A single-pass scanner for JSON in UTF-8 (RFC 8259, RFC 3629). Validates the text as `JSON.parse`
+ * does, and records where values begin and end down to a given depth, without building objects.
  */
 
 import { utf8Encode, utf8Slice } from "./bytes.ts";
@@ -18,23 +18,26 @@ import {
 import { areFew, NameSearch, NO_ROW, repeatedAmongFew } from "./repeated-names.ts";
 
 export interface ScanOptions {
-  /** Values that so many brackets enclose, or fewer, have rows. */
+  /** Maximum nesting depth of values that get rows. */
   readonly depthMax: number;
-  /** Whether names that stand twice in one object are looked for, however deep it is. */
+  /** Whether to search for duplicate names within an object, at any depth. */
   readonly findsRepeats: boolean;
-  /** How many brackets may enclose a value. */
+  /** Maximum nesting depth. */
   readonly nestingMax: number;
-  /** How many values there may be, at whatever depth. */
+  /** Maximum number of values at all depths. */
   readonly valueCountMax: number;
-  /** Values that may have rows, which take memory. Absent: any number. */
+  /** Maximum number of rows, which bounds memory. Unlimited by default. */
   readonly rowCountMax?: number;
-  /** Whether what only `JSON.parse` takes is an error: an escape that is half of a character, and a number that no double holds. */
+  /**
+   * Whether to reject texts that `JSON.parse` accepts but others do not: unpaired surrogate
+   * escapes, and numbers beyond the range of a double.
+   */
   readonly isPortable: boolean;
-  /** Whether a scan that stops on its way does so between values only, however long a string is. */
+  /** Whether a pausing scan stops only between values, even within long strings. */
   readonly keepsStrings?: boolean;
 }
 
-/** For a text of which nothing but its values matters: it is known to be valid, or its reader bounds nothing. */
+/** Options without limits, for a text known to be valid or whose reader sets none. */
 export const UNLIMITED: ScanOptions = {
   depthMax: Number.POSITIVE_INFINITY,
   findsRepeats: false,
@@ -43,7 +46,7 @@ export const UNLIMITED: ScanOptions = {
   isPortable: false,
 };
 
-/** A text that may well be JSON, and asks for more than its reader gives. */
+/** The text exceeds a limit of the reader, though it may be valid JSON. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
   readonly limit: keyof typeof LIMITS;
@@ -60,21 +63,21 @@ const LIMITS = {
   bytes: (max: number) => `A value of the JSON has more than ${max} bytes`,
 };
 
-/** A whole text that was looked through. */
+/** A complete scan. */
 export interface ScannedJson {
   readonly isWhole: true;
-  /** In the order of the text; what lies behind the first one's NEXT means nothing. */
+  /** In text order. Elements after the NEXT index of the first row are undefined. */
   readonly rows: Int32Array;
   readonly repeated: RepeatedName | undefined;
 }
 
-/** A name that stands twice in an object: of the object that begins first, the one that is repeated first. */
+/** A duplicate name: the first one in the object that begins first. */
 export interface RepeatedName {
   readonly objectStart: number;
   readonly name: string;
 }
 
-/** Where a scan stopped on its way. It is the scan's own. */
+/** State of a paused scan. Opaque; modified when the scan resumes. */
 export interface ScanPause {
   readonly isWhole: false;
   readonly rows: Int32Array<ArrayBuffer>;
@@ -84,39 +87,39 @@ export interface ScanPause {
   readonly isMember: boolean;
   readonly at: number;
   readonly valueCount: number;
-  /** Inside a string, the row of its value; NO_VALUE before a value. */
+  /** Within a string, the row of its value; before a value, NO_VALUE. */
   readonly row: number;
-  /** Behind an object whose names are being compared; `row` is its own. */
+  /** Set while the names of a finished object are being compared; `row` is that object's. */
   readonly search: NameSearch | undefined;
   readonly repeated: RepeatedName | undefined;
 }
 
-/** Whether the next thing is an element of the outermost array, or a member of the outermost object, in a scan that keeps strings whole. */
+/** Whether a scan with `keepsStrings` paused between values of the outermost array or object. */
 export function isBetweenElements({ depth }: ScanPause): boolean {
   return depth === 1;
 }
 
-/** Goes on at such a place, in a scan whose elements alone have rows, as though none stood before it. */
+/** Resumes at an element of the outermost array, discarding the rows before it. */
 export function fromElement(pause: ScanPause, at: number): ScanPause {
   return { ...pause, at, rowsEnd: ROW_LENGTH, depth: 1, isMember: false, row: NO_VALUE };
 }
 
-/** Those that are open where the scan stopped, the outermost first. */
+/** Brackets open at the pause, outermost first. */
 export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
   return Array.from(open.subarray(0, depth), (entry) => ((entry & 1) === 1 ? "{" : "["));
 }
 
-/** Most documents have fewer values than one in so many bytes, down to their members. */
+/** Most documents have fewer values, members included, than one per this many bytes. */
 const BYTES_PER_ROW = 64;
-/** Of a long text it is seen on the way how many it has. */
+/** Initial maximum; for a long text, the scan shows how many rows it needs. */
 const ROWS_FIRST_MAX = 4_096;
 const DEPTH_FIRST = 16;
-/** Of the rows that are expected for a text, and of those that are there. */
+/** Factors over the rows expected for the text, and over the current number of rows. */
 const GROWTH_SLACK = 1.05;
 const GROWTH_MIN = 1.125;
-/** Of rows that are kept only until their object ends. */
+/** Growth factor for rows that are kept only until their object ends. */
 const BRIEF_GROWTH = 1.5;
-/** Names that are compared between two pauses: less than a millisecond. */
+/** Names compared between two pauses, which takes less than a millisecond. */
 const PAUSE_NAMES = 1_000;
 const NO_VALUE = -2;
 
@@ -140,14 +143,14 @@ const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Throws a SyntaxError when `bytes` are not JSON in UTF-8, and a JsonLimitError. */
+/** Throws a SyntaxError if `bytes` is not JSON in UTF-8, or a JsonLimitError. */
 export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
   return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as ScannedJson;
 }
 
 /**
- * The same, up to where it can go on: the first value, or a place in a string, behind `stopAt`, or somewhere among the many names of an
- * object that has ended.
+ * As `scanJson`, but pauses where it can resume: at the first value or place in a string after
+ * `stopAt`, or while it compares the many names of a finished object.
  */
 export function scanUntil(
   bytes: Uint8Array,
@@ -157,13 +160,13 @@ export function scanUntil(
 ): ScannedJson | ScanPause {
   const { depthMax, findsRepeats, nestingMax, valueCountMax, isPortable, keepsStrings } = options;
   const stringStopAt = keepsStrings === true ? Number.POSITIVE_INFINITY : stopAt;
-  // All of it in one function and its own variables: nothing else is done so often.
+  // One function with local variables, because this is the hottest loop of the program.
   let rows = pause?.rows ?? new Int32Array(ROW_LENGTH * roomAtFirst(bytes.length));
   let rowsEnd = pause?.rowsEnd ?? 0;
-  /** Of each bracket that is open, twice where the row of its value is, and one more for a brace. */
+  /** One entry per open bracket: twice the index of its row, plus one for a brace. */
   let open = pause?.open ?? new Int32Array(DEPTH_FIRST);
   let depth = pause?.depth ?? 0;
-  /** Of the last one. */
+  /** Whether the innermost open bracket is a brace. */
   let isMember = pause?.isMember ?? false;
   let at = pause?.at ?? skipSpace(bytes, 0);
   let valueCount = pause?.valueCount ?? 0;
@@ -185,7 +188,7 @@ export function scanUntil(
     } else {
       if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
-      // A value begins here. Of an object, behind its name.
+      // At the beginning of a value (for a member, after its name).
       row = NO_ROW;
       if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
@@ -233,7 +236,7 @@ export function scanUntil(
       at = -at;
       break;
     }
-    // It ends, and with it maybe those that it is in.
+    // The value ends, and possibly the containers around it.
     for (;;) {
       if (row !== NO_ROW) {
         rows[row + VALUE_END] = at;
@@ -257,7 +260,7 @@ export function scanUntil(
       row = (open[depth] as number) >> 1;
       isMember = depth > 0 && ((open[depth - 1] as number) & 1) === 1;
       if (!(isObject && findsRepeats)) continue;
-      // The names of its members are known.
+      // Compare the names of the finished object.
       const first = row + ROW_LENGTH;
       if (!areFew(first, rowsEnd)) {
         search = new NameSearch(bytes, rows, first, rowsEnd);
@@ -266,7 +269,7 @@ export function scanUntil(
       const among = repeatedAmongFew(bytes, rows, first, rowsEnd);
       if (among !== NO_ROW) repeated = firstRepeated(repeated, bytes, rows, row, among);
       if (depth > depthMax) {
-        // Nobody will ask for its members any more, nor for itself, but the object that has it for its name.
+        // Rows kept only for comparing names are discarded when their object ends.
         rowsEnd = isMember ? first : row;
         if (!isMember) row = NO_ROW;
       }
@@ -280,7 +283,10 @@ function roomAtFirst(byteCount: number): number {
   return Math.min(ROWS_FIRST_MAX, 2 + Math.ceil(byteCount / BYTES_PER_ROW));
 }
 
-/** Of two objects in which a name is repeated, that of the one that begins first; `member` is NO_ROW where none is. */
+/**
+ * Returns the duplicate of the object that begins first: the known one, or `member` of `object`.
+ * `member` is NO_ROW if the object has no duplicate.
+ */
 function firstRepeated(
   known: RepeatedName | undefined,
   bytes: Uint8Array,
@@ -295,14 +301,14 @@ function firstRepeated(
   return { objectStart, name };
 }
 
-/** By byte: whether it stands for itself in a string, and is a character. */
+/** By byte value: 1 for an ASCII character that needs no escape in a string. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
   return byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0;
 });
 
 /**
- * Behind the string whose characters go on at `from`. When it has come to `stopAt` before, the negative of the place of the character
- * where to go on.
+ * Returns the end of the string whose characters continue at `from`; if the scan reaches `stopAt`
+ * first, the negated offset at which to resume.
  */
 function stringEnd(
   bytes: Uint8Array,
@@ -329,7 +335,7 @@ function stringEnd(
   throw unexpected(bytes, at);
 }
 
-/** Behind the words of four plain bytes each that lie around `from`, or begin just behind it. */
+/** Returns the end of the aligned words of four plain characters around or after `from`. */
 function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
   const start = from + (-(bytes.byteOffset + from) & 3);
   for (let at = from; at < start; at++) if (PLAIN[bytes[at] as number] !== 1) return at;
@@ -341,7 +347,9 @@ function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
   return start + index * 4;
 }
 
-/** Whether each of four bytes is `PLAIN`. The highest bit of a byte is set when it is none, at least in the lowest such byte. */
+/**
+ * Whether all four bytes are `PLAIN`. Sets the high bit at least of the lowest byte that is not.
+ */
 function isPlainWord(word: number): boolean {
   const quotes = word ^ QUOTES;
   const backslashes = word ^ BACKSLASHES;
@@ -356,7 +364,7 @@ const QUOTES = QUOTE * ONES;
 const BACKSLASHES = BACKSLASH * ONES;
 const HIGHEST_BITS = 0x80 * ONES;
 
-/** Behind the character of several bytes that begins at `start` with `first`. */
+/** Returns the end of the multi-byte character at `start`, whose first byte is `first`. */
 function characterEnd(bytes: Uint8Array, start: number, first: number): number {
   const second = bytes[start + 1] ?? 0;
   if (first >= 0xc2 && first <= 0xdf && isContinuation(second)) return start + 2;
@@ -372,20 +380,20 @@ function isContinuation(byte: number | undefined): boolean {
   return byte !== undefined && (byte & 0xc0) === 0x80;
 }
 
-/** Neither a longer form than needed nor half of a surrogate pair. */
+/** Rejects overlong forms and surrogates. */
 function isSecondOfThree(first: number, second: number): boolean {
   return second >= (first === 0xe0 ? 0xa0 : 0x80) && second <= (first === 0xed ? 0x9f : 0xbf);
 }
 
-/** Neither a longer form than needed nor beyond the last character. */
+/** Rejects overlong forms and values above U+10FFFF. */
 function isSecondOfFour(first: number, second: number): boolean {
   return second >= (first === 0xf0 ? 0x90 : 0x80) && second <= (first === 0xf4 ? 0x8f : 0xbf);
 }
 
-/** What may follow a backslash alone. */
+/** Bytes that form a complete escape with a backslash. */
 const SIMPLE_ESCAPES = new Set(utf8Encode('"\\/bfnrt'));
 
-/** Behind the escape that begins at `start`, or behind both halves of a character. */
+/** Returns the end of the escape at `start`, or of the surrogate pair of escapes. */
 function escapeEnd(bytes: Uint8Array, start: number, isPortable: boolean): number {
   if (SIMPLE_ESCAPES.has(bytes[start + 1] as number)) return start + 2;
   const unit = codeUnit(bytes, start);
@@ -395,7 +403,7 @@ function escapeEnd(bytes: Uint8Array, start: number, isPortable: boolean): numbe
   throw new SyntaxError(`The escape at ${start} of the JSON text is half of a character`);
 }
 
-/** Of the four digits behind a backslash and a `u`. */
+/** Decodes the four digits of a `\u` escape. */
 function codeUnit(bytes: Uint8Array, start: number): number {
   const digits = String.fromCharCode(...bytes.subarray(start + 2, start + 6));
   const isEscape = bytes[start] === BACKSLASH && bytes[start + 1] === LETTER_U;
@@ -407,7 +415,7 @@ const FOUR_HEX_DIGITS = /^[0-9a-fA-F]{4}$/;
 
 const WORDS = ["true", "false", "null"].map(utf8Encode);
 
-/** Behind a number, `true`, `false` or `null`. */
+/** Returns the end of a number, `true`, `false` or `null`. */
 function scalarEnd(bytes: Uint8Array, start: number, isPortable: boolean): number {
   const first = bytes[start];
   if (first === MINUS || isDigit(first)) return numberEnd(bytes, start, isPortable);
@@ -441,14 +449,14 @@ function numberEnd(bytes: Uint8Array, start: number, isPortable: boolean): numbe
   return at;
 }
 
-/** Before the point of the largest double. */
+/** Integer digits of the largest double. */
 const DOUBLE_DIGITS_MAX = 309;
 
 function isDouble(bytes: Uint8Array, start: number, end: number): boolean {
   return Number.isFinite(Number(utf8Slice(bytes, start, end)));
 }
 
-/** Behind one digit or more. */
+/** Returns the end of a sequence of digits. Throws if it is empty. */
 function digitsEnd(bytes: Uint8Array, start: number): number {
   let at = start;
   while (isDigit(bytes[at])) at++;
@@ -472,9 +480,9 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 }
 
 /**
- * A copy of full rows with room for those of the whole text, if it continues as it began: `share` of it is scanned. Growing
- * step by step would copy more, and leave most of the memory empty. Rows that are kept only until their object ends say
- * nothing about the rest of the text.
+ * Copies full rows into a larger array, sized for the whole text by extrapolation: `share` of it
+ * has been scanned. Growing step by step would copy more and leave most of the memory unused.
+ * Temporary rows (`briefly`) do not predict the rest of the text.
  */
 function withRoom(
   rows: Int32Array,
@@ -484,7 +492,7 @@ function withRoom(
 ): Int32Array<ArrayBuffer> {
   const count = rows.length / ROW_LENGTH;
   const expected = Math.ceil(count * (briefly ? BRIEF_GROWTH : GROWTH_SLACK / share));
-  // No value is shorter than a byte.
+  // A value has at least one byte, which bounds the number of rows.
   const room = Math.max(Math.ceil(count * GROWTH_MIN), Math.min(expected, rowsMax)) + 1;
   const grown = new Int32Array(Math.min(room, rowsMax + 1) * ROW_LENGTH);
   grown.set(rows);

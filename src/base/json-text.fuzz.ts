@@ -21,15 +21,15 @@ import {
 } from "./json-text.ts";
 import { Turns } from "./turns.ts";
 
-/** JSON texts with white space where it is allowed. */
+/** JSON texts with optional white space. */
 const spaced = fc
   .tuple(fc.json(), fc.constantFrom(undefined, 1, "\t"))
   .map(([text, space]) => JSON.stringify(JSON.parse(text), null, space));
 
-/** Names of members, some of which begin as those of the protocol do. */
+/** Member names, some beginning like those of the protocol. */
 const name = fc.tuple(fc.constantFrom("", "_", "x"), fc.string()).map((parts) => parts.join(""));
 
-/** Strings, some of their characters written as escapes. */
+/** Strings, some with escaped characters. */
 const quoted = fc
   .tuple(name, fc.boolean())
   .map(([plain, isSpelled]) =>
@@ -141,7 +141,7 @@ test("values that were not asked for keep no memory once they have ended", () =>
   const object = '{"a":1,"b":[{"c":{"d":1}}]}';
   const few = `{"list":[${Array(100).fill(object).join(",")}]}`;
   const many = `{"list":[${Array(10_000).fill(object).join(",")}]}`;
-  // Room for one value in 64 bytes is made beforehand.
+  // The scanner reserves room for one value in 64 bytes.
   expect(roomOf(few)).toBeLessThan(few.length / 10);
   expect(roomOf(many)).toBeLessThan(many.length / 10);
 });
@@ -150,7 +150,7 @@ test("many names are looked at in turns, with the same answer", async () => {
   let gaveCount = 0;
   const clock = {
     nowMs: () => 0,
-    // Every turn is over as soon as it has begun.
+    // Makes the code yield at every opportunity.
     monotonicMs: () => 1000 * gaveCount++,
     sleep: async () => {},
   };
@@ -170,7 +170,7 @@ test("many names are looked at in turns, with the same answer", async () => {
 });
 
 test("names that were chosen to meet in one place of a table are looked at all the same", async () => {
-  // FNV-1a, of which the table takes the last bits.
+  // FNV-1a; the table uses the low bits.
   const hashOf = (text: string) => {
     let hash = 0x811c9dc5;
     for (const char of text) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
@@ -187,14 +187,14 @@ test("names that were chosen to meet in one place of a table are looked at all t
   expect(repeatedAmong([...meeting, meeting[3] as string])).toBe(meeting[3]);
 });
 
-/** As JSON may spell any character. */
+/** Escapes every character. */
 function spell(char: string): string {
   return [...Array(char.length).keys()]
     .map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`)
     .join("");
 }
 
-/** JSON, and what becomes of it when a character is lost, comes in or changes. */
+/** JSON with a character removed, inserted or replaced. */
 const damaged = fc
   .tuple(
     spaced,
@@ -252,7 +252,7 @@ function scanInPieces(bytes: Uint8Array, options: ScanOptions, step: number): Sc
   return scanned;
 }
 
-/** What it returns, or the message of what it throws. */
+/** The result, or the message of the error thrown. */
 function outcome(scan: () => ScannedJson): unknown {
   try {
     return scan();
@@ -346,7 +346,7 @@ test("whatever stands in a long string is found, wherever it stands", () => {
       (spaces, before, middle, behind) => {
         const inside = `${"a~".repeat(before)}${middle}${" Z".repeat(behind)}`;
         const text = `${" ".repeat(spaces)}["${inside}"]`;
-        // Of a larger array, so that words do not begin where the text does.
+        // A subarray, so that the text is not aligned to words.
         const bytes = utf8Encode(`123${text}`).subarray(3);
         const isJson = isTaken(() => JSON.parse(text));
         expect(isTaken(() => outlineJson(bytes))).toBe(isJson);
@@ -358,7 +358,7 @@ test("whatever stands in a long string is found, wherever it stands", () => {
 });
 
 test("bytes are JSON when they are UTF-8 and what they say is JSON", () => {
-  // A string of bytes at the borders of what characters of each length may hold.
+  // A string of bytes at the limits of the ranges for characters of each length.
   const byte = fc.constantFrom(
     ...[0x00, 0x1f, 0x20, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf],
     ...[0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff],

@@ -1,9 +1,10 @@
 /**
- * JSON as the text that came.
+ * Handles JSON as the text received.
  *
- * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0` becomes `1`, a member
- * named `__proto__` may vanish. So a document's body is passed on and stored as text. The functions here cut a text, or
- * its UTF-8, into its members or elements without changing a byte of them.
+ * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0`
+ * becomes `1`, and a member named `__proto__` may vanish. Document bodies are therefore stored and
+ * forwarded as text. These functions split a text, or its UTF-8 encoding, into members or elements
+ * without changing a byte of them.
  */
 import { takeBytes } from "./byte-slab.ts";
 import { concatBytes, utf8Encode, utf8Slice } from "./bytes.ts";
@@ -24,13 +25,13 @@ import type { Turns } from "./turns.ts";
 /** A JSON text, known to be valid. */
 export type JsonText = string;
 
-/** One member of an object: its name, decoded, and its value as the text that came. */
+/** A member of an object: its decoded name, and its value as received. */
 export interface JsonMember {
   readonly name: string;
   readonly value: JsonText;
 }
 
-/** The same, with a value that can be cut further. */
+/** A member whose value can be split further. */
 export interface NamedValue {
   readonly name: string;
   readonly value: JsonValue;
@@ -44,12 +45,12 @@ const CLOSE_BRACE = 0x7d;
 
 export type JsonKind = "object" | "array" | "string" | "number" | "boolean" | "null";
 
-/** The kind of the value that a valid JSON text holds. */
+/** Returns the kind of value in a valid JSON text. */
 export function jsonKind(text: JsonText): JsonKind {
   return kindFrom(text.charCodeAt(text.search(/\S/)));
 }
 
-/** The kind of a value that begins with a character of that code. */
+/** Returns the kind of a value from the code of its first character. */
 function kindFrom(code: number): JsonKind {
   if (code === OPEN_BRACE) return "object";
   if (code === OPEN_BRACKET) return "array";
@@ -59,24 +60,24 @@ function kindFrom(code: number): JsonKind {
   return "number";
 }
 
-/** Throws a SyntaxError when `json`, a text or its UTF-8, is not JSON. */
+/** Throws a SyntaxError if `json`, a string or its UTF-8 encoding, is not JSON. */
 export function validateJson(json: string | Uint8Array): void {
   outlineJson(json, { depthMax: 0 });
 }
 
-/** The members of the object that `text` holds, in order, repeated names included. Throws a SyntaxError for any other text. */
+/** Returns an object's members in order, with repeated names. Throws a SyntaxError otherwise. */
 export function splitObject(text: JsonText): JsonMember[] {
   return outlineJson(text, { depthMax: 1 }).members();
 }
 
-/** The elements of the array that `text` holds, in order. Throws a SyntaxError for any other text. */
+/** Returns the elements of an array in order. Throws a SyntaxError for any other text. */
 export function splitArray(text: JsonText): JsonText[] {
   return outlineJson(text, { depthMax: 1 })
     .elements()
     .map((element) => element.text);
 }
 
-/** The value that `json`, a text or its UTF-8, holds, to be cut to pieces. Throws a SyntaxError when it is not JSON. */
+/** Scans `json`, a string or UTF-8, into a value to be split. Throws a SyntaxError if invalid. */
 export function outlineJson(
   json: string | Uint8Array,
   options: Partial<ScanOptions> = {},
@@ -85,10 +86,10 @@ export function outlineJson(
   return wholeValue(bytes, scanJson(bytes, { ...UNLIMITED, ...options }));
 }
 
-/** Of the text that is looked through between two turns, in bytes: some milliseconds. */
+/** Bytes scanned before yielding, which takes a few milliseconds. */
 const TURN_BYTES = 262_144;
 
-/** The same, with turns for others when the text is long. */
+/** As `outlineJson`, but yields to the event loop if the text is long. */
 export async function outlineJsonInTurns(
   bytes: Uint8Array,
   options: Partial<ScanOptions>,
@@ -110,20 +111,19 @@ function wholeValue(bytes: Uint8Array, { rows, repeated }: ScannedJson): JsonVal
 }
 
 /**
- * A value in a JSON text that was looked through once. It keeps the whole text, in UTF-8, and what is cut out of it as bytes shares
- * its memory. What lies deeper than that look went cannot be cut out.
+ * A value in a scanned JSON text. It retains the whole text in UTF-8, and byte results share its
+ * memory. Values nested deeper than the scan's `depthMax` cannot be extracted.
  */
 export class JsonValue {
   /**
-   * Of a whole text, where that was looked for: the first name that stands twice in one object, however deep. Undefined for what is
-   * cut out of one.
+   * First duplicate name in the text, if the scan searched for one. Undefined for a nested value.
    */
   readonly repeatedName: string | undefined;
   readonly #whole: Uint8Array;
   readonly #rows: Int32Array;
   readonly #row: number;
 
-  /** Use `outlineJson`. */
+  /** Use `outlineJson` instead. */
   constructor(whole: Uint8Array, rows: Int32Array, row: number, repeatedName?: string) {
     this.repeatedName = repeatedName;
     this.#whole = whole;
@@ -139,7 +139,7 @@ export class JsonValue {
     return this.#valueBytes(this.#row);
   }
 
-  /** In bytes. */
+  /** Length in bytes. */
   get length(): number {
     return this.#at(VALUE_END) - this.#at(VALUE_START);
   }
@@ -156,12 +156,12 @@ export class JsonValue {
     return this.#whole[this.#at(VALUE_START)] === OPEN_BRACKET;
   }
 
-  /** Whether what it holds can be cut out: that look went so deep, or there is nothing. */
+  /** Whether nested values can be extracted: the scan was deep enough, or the value is empty. */
   get isOpen(): boolean {
     return this.#at(NEXT) > this.#row + ROW_LENGTH || this.length === EMPTY_LENGTH;
   }
 
-  /** Repeated names included; 0 when it is no object. */
+  /** Number of members, including repeated names; 0 for any value other than an object. */
   get memberCount(): number {
     return this.isObject ? this.#innerCount() : 0;
   }
@@ -171,12 +171,12 @@ export class JsonValue {
     return this.isArray ? this.#innerCount() : undefined;
   }
 
-  /** In order. Throws a SyntaxError when it is no array. */
+  /** Returns the elements in order. Throws a SyntaxError if the value is not an array. */
   elements(): JsonValue[] {
     if (!this.isArray) throw new SyntaxError("The JSON text is not an array");
     const rows = this.#rows;
     const end = this.#at(NEXT);
-    // A list that grows as needed begins with room for 17, and most have one element.
+    // A growing array reserves room for 17 elements, while most lists have one.
     const elements = new Array<JsonValue>(this.#innerCount());
     let index = 0;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
@@ -185,7 +185,7 @@ export class JsonValue {
     return elements;
   }
 
-  /** Of an array; undefined when it has no such element. */
+  /** Returns an element of an array, or undefined past the end. */
   element(index: number): JsonValue | undefined {
     const rows = this.#rows;
     const end = this.#at(NEXT);
@@ -196,17 +196,17 @@ export class JsonValue {
     return undefined;
   }
 
-  /** In order, repeated names included. Throws a SyntaxError when it is no object. */
+  /** Returns the members in order, with repeated names. Throws a SyntaxError if not an object. */
   members(): JsonMember[] {
     return this.values().map(({ name, value }) => ({ name, value: value.text }));
   }
 
-  /** As `members`, to be cut further. */
+  /** As `members`, with values that can be split further. */
   values(): NamedValue[] {
     return [...this.eachValue()];
   }
 
-  /** The same, each when it is asked for: of any number of members. */
+  /** As `values`, but lazily, for objects with many members. */
   *eachValue(): Generator<NamedValue, void> {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const rows = this.#rows;
@@ -216,7 +216,7 @@ export class JsonValue {
     }
   }
 
-  /** The last member of that name, as `JSON.parse` has it; undefined when there is none, or when it is no object. */
+  /** Returns the last member with that name, as `JSON.parse` would, if it exists. */
   member(name: string): JsonValue | undefined {
     if (!this.isObject) return undefined;
     const rows = this.#rows;
@@ -230,7 +230,7 @@ export class JsonValue {
     return found < 0 ? undefined : new JsonValue(this.#whole, rows, found);
   }
 
-  /** What it stands for when it is a string; undefined for anything else. */
+  /** The decoded string; undefined for any other value. */
   get string(): string | undefined {
     const start = this.#at(VALUE_START);
     return this.#whole[start] === QUOTE
@@ -238,15 +238,16 @@ export class JsonValue {
       : undefined;
   }
 
-  /** Whether it is this string. */
+  /** Whether the value is the string `text`. */
   isString(text: string): boolean {
     const start = this.#at(VALUE_START);
     return this.#whole[start] === QUOTE && this.#says(start, this.#at(VALUE_END), text);
   }
 
   /**
-   * Hands the members of an object whose names begin with `initial`, a character of ASCII, to `take`, in order. Returns the object that
-   * the others make, in UTF-8: unchanged when no member is taken, else as `joinObject` writes it.
+   * Passes the members whose names begin with `initial` (ASCII) to `take`, in order. Returns the
+   * object of the remaining members in UTF-8: unchanged if no member was taken, otherwise in the
+   * format of `joinObject`.
    */
   part(initial: string, take: (name: string, value: JsonValue) => void): Uint8Array {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
@@ -255,7 +256,7 @@ export class JsonValue {
     const initialCode = initial.charCodeAt(0);
     let isWhole = true;
     let kept: Uint8Array[] | undefined;
-    // Members that follow each other as `joinObject` would write them are copied together.
+    // Members already adjacent in the format of `joinObject` are copied together.
     let runStart = 0;
     let runEnd = -1;
     const end = this.#at(NEXT);
@@ -317,13 +318,13 @@ export class JsonValue {
     return stringText(this.#whole, start, this.#rows[row + NAME_END] as number);
   }
 
-  /** Whether the string from `start` to `end` stands for `text`. */
+  /** Whether the string from `start` to `end` decodes to `text`. */
   #says(start: number, end: number, text: string): boolean {
     const bytes = this.#whole;
     for (let index = 0; index < text.length; index++) {
       const code = text.charCodeAt(index);
       const byte = bytes[start + 1 + index] as number;
-      // Only ASCII is the same in both.
+      // Bytes and code units are equal only for ASCII.
       if (code >= 0x80 || byte === BACKSLASH) return stringText(bytes, start, end) === text;
       if (code !== byte) return false;
     }
@@ -331,17 +332,17 @@ export class JsonValue {
   }
 }
 
-/** Of an object or a list without anything in it, not even space. */
+/** Length of an empty object or array without white space. */
 const EMPTY_LENGTH = 2;
 
-/** The list with one more at its end. Most stay with one, and have room for no more. */
+/** Appends an item. Created lists reserve room for one, which is usually enough. */
 function withOne<Item>(list: Item[] | undefined, item: Item): Item[] {
   if (list === undefined) return [item];
   list.push(item);
   return list;
 }
 
-/** An object's text from those of its members, in order. */
+/** Builds an object's text from its members' texts, in order. */
 function joinMembers(members: readonly Uint8Array[]): Uint8Array {
   let length = Math.max(members.length + 1, 2);
   for (const member of members) length += member.length;
@@ -357,7 +358,7 @@ function joinMembers(members: readonly Uint8Array[]): Uint8Array {
   return joined;
 }
 
-/** An object's text from its members, in order. */
+/** Builds an object's text from its members, in order. */
 export function joinObject(members: Iterable<JsonMember>): JsonText {
   let text = "{";
   for (const member of members) {

@@ -1,19 +1,20 @@
 /**
- * JSON values that keep the form of every number and the order of every object's members.
+ * JSON values that preserve number formats and the order of members.
  *
- * `JSON.parse` turns 369553424691494913 into 369553424691494900 and 1.0 into 1, and moves members named like an index to the
- * front. CouchDB compares, hashes and sends all of these as they came. `parseJson` yields the same values as `JSON.parse`, except
- * that a number which would be printed differently is a `JsonNumber`, and `printJson` writes them back.
+ * `JSON.parse` turns 369553424691494913 into 369553424691494900 and 1.0 into 1, and moves members
+ * with integer names to the front. CouchDB compares, hashes and sends such values unchanged.
+ * `parseJson` returns the same values as `JSON.parse`, except that a number that would be printed
+ * differently is a `JsonNumber`. `printJson` writes them back.
  */
 import { compareBytes, utf8Encode } from "./bytes.ts";
 import type { JsonText } from "./json-text.ts";
 
-/** A number in a form that a JavaScript number would not print: 1.0, 1e3, -0, 369553424691494913. */
+/** A number that JavaScript would print differently: 1.0, 1e3, -0, 369553424691494913. */
 export class JsonNumber {
   readonly text: string;
-  /** The exact value: a double, or a bigint for integers that no double holds. Equal values are the same value. */
+  /** Exact value: a double, or a bigint for an integer that no double represents. */
   readonly value: number | bigint;
-  /** An integer has no fraction and no exponent: for CouchDB 1.0 is not one. */
+  /** Whether the text has no fraction or exponent: for CouchDB, 1.0 is not an integer. */
   readonly isInteger: boolean;
 
   constructor(text: string) {
@@ -22,28 +23,28 @@ export class JsonNumber {
     this.value = this.isInteger ? shortest(BigInt(text)) : Number(text);
   }
 
-  /** `JSON.stringify` would write another number. */
+  /** `JSON.stringify` would change the number. */
   toJSON(): never {
     throw new TypeError(`The number ${this.text} is printed by printJson only`);
   }
 }
 
-/** A double if that holds the integer exactly. */
+/** Returns a double if it represents the integer exactly. */
 function shortest(integer: bigint): number | bigint {
   const double = Number(integer);
   return Number.isFinite(double) && BigInt(double) === integer ? double : integer;
 }
 
-/** The exact value of a number as `parseJson` yields it, or `undefined` for any other value. */
+/** Returns the exact value of a number from `parseJson`, or `undefined` for any other value. */
 export function numberValue(value: unknown): number | bigint | undefined {
   if (typeof value === "number") return value;
   return value instanceof JsonNumber ? value.value : undefined;
 }
 
-/** From here on a number is printed with an exponent, which makes it a float for CouchDB. */
+/** Larger numbers are printed with an exponent, which makes them floats for CouchDB. */
 const PRINTED_INTEGER_END = 1e21;
 
-/** The value of an integer as `parseJson` yields it, or `undefined` for floats (1.0, 1e3) and any other value. */
+/** Returns the value of an integer from `parseJson`, or `undefined` for floats and other values. */
 export function integerValue(value: unknown): bigint | undefined {
   if (value instanceof JsonNumber) return value.isInteger ? BigInt(value.value) : undefined;
   const isInteger = Number.isInteger(value) && Math.abs(value as number) < PRINTED_INTEGER_END;
@@ -51,13 +52,14 @@ export function integerValue(value: unknown): bigint | undefined {
 }
 
 /**
- * Matches every text in which a number or the order of members would not survive `JSON.parse`, and few others: -0, a number with many
- * digits, an exponent or a final zero in its fraction, and a member named like an index.
+ * Matches every text whose numbers or member order `JSON.parse` would change, and few others: -0, a
+ * number with many digits, an exponent or trailing zeros in its fraction, and members with integer
+ * names.
  */
 const LOSES_FORM =
   /(?:^|[\s:,[])-?(?:\d{16,}(?:\.\d+)?|\d{8,}\.\d+|\d+\.(?:\d{9,}|0{6}\d*|\d*0)|\d+(?:\.\d+)?[eE][+-]?\d+|(?<=-)0)(?=[\s,\]}]|$)|"(?:\d|\\u003\d)+"\s*:/;
 
-/** Whether `JSON.parse` and `JSON.stringify` keep every number and the order of all members. False also in rare other cases. */
+/** Whether `JSON.parse` and `JSON.stringify` certainly preserve numbers and member order. */
 export function keepsForm(text: JsonText): boolean {
   return !LOSES_FORM.test(text);
 }
@@ -68,7 +70,7 @@ export function parseJson(text: string): unknown {
   return keepsForm(text) ? parsed : parseExactly(text);
 }
 
-/** An array or an object whose end has not been reached. */
+/** An array or object whose end has not been reached. */
 interface OpenValue {
   readonly items: unknown[];
   /** Undefined for an array. */
@@ -104,7 +106,7 @@ function parseExactly(text: JsonText): unknown {
   }
 }
 
-/** The end of a string whose first character is at `at`. */
+/** Returns the end of the string whose first character is at `at`. */
 function stringEnd(text: JsonText, at: number): number {
   let quote = text.indexOf('"', at);
   for (;;) {
@@ -120,7 +122,8 @@ function scalarOf(token: string): unknown {
   if (token === "true" || token === "false") return token === "true";
   const number = Number(token);
   const isPrinted = String(number) === token;
-  // A double from 2^53 on is printed with the fewest digits that identify it, which are those of another integer.
+  // Above 2^53, a double is printed with the fewest digits that identify it, which may denote
+  // another integer.
   const isExact = !Number.isInteger(number) || Number.isSafeInteger(number);
   return isPrinted && isExact ? number : new JsonNumber(token);
 }
@@ -131,13 +134,13 @@ function closed({ items, names }: OpenValue): unknown {
 
 const INDEX = /^\d+$/;
 
-/** An object whose members are listed in this order. A repeated name has its last value, as with `JSON.parse`. */
+/** Creates an object that lists its members in this order. The last of repeated names counts. */
 export function objectOf(
   members: readonly (readonly [name: string, value: unknown])[],
 ): Readonly<Record<string, unknown>> {
   const object: Record<string, unknown> = Object.fromEntries(members);
   if (!members.some(([name]) => INDEX.test(name))) return object;
-  // A plain object lists names like "1" before all others, in ascending order.
+  // Plain objects list integer names such as "1" first, in ascending order.
   const names = [...new Set(members.map(([name]) => name))];
   return new Proxy(object, { ownKeys: () => names });
 }
@@ -147,7 +150,7 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return isObject && !(value instanceof JsonNumber);
 }
 
-/** What `JSON.stringify` writes, with every number in its own form. */
+/** As `JSON.stringify`, but preserves the text of every number. */
 export function printJson(value: unknown): JsonText {
   if (value instanceof JsonNumber) return value.text;
   if (Array.isArray(value)) return `[${value.map((item) => printJson(item ?? null)).join()}]`;
@@ -156,13 +159,13 @@ export function printJson(value: unknown): JsonText {
   return `{${members.map(([name, item]) => `${JSON.stringify(name)}:${printJson(item)}`).join()}}`;
 }
 
-/** Whether some number in the value is not a JavaScript number. */
+/** Whether the value contains a `JsonNumber`. */
 export function hasJsonNumber(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   return value instanceof JsonNumber || Object.values(value).some(hasJsonNumber);
 }
 
-/** The value with the members of every object in the order of their names as UTF-8. */
+/** Sorts the members of all objects by the UTF-8 encoding of their names. */
 export function sortMembers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortMembers);
   if (!isJsonObject(value)) return value;
@@ -172,7 +175,7 @@ export function sortMembers(value: unknown): unknown {
   return objectOf(sorted.map(([name, item]) => [name, sortMembers(item)]));
 }
 
-/** The same text for values that differ in spaces, escapes and the order of members only. */
+/** Returns the same text for values that differ only in white space, escapes and member order. */
 export function canonicalJson(text: JsonText): JsonText {
   return printJson(sortMembers(parseJson(text)));
 }

@@ -1,9 +1,9 @@
 /**
- * Operations on lists of any length. A spread in a call (`push(...items)`) puts every item on the stack, which overflows at some hundred
- * thousand.
+ * Operations on lists of any length. Spreading in a call (`push(...items)`) puts every item on the
+ * stack, which overflows at a few hundred thousand.
  */
 
-/** Adds the items to the end of the list. */
+/** Appends the items. */
 export function append<T>(list: T[], items: Iterable<T>): void {
   for (const item of items) list.push(item);
 }

@@ -1,8 +1,8 @@
-/** Objects whose members are read at each use, such as settings that change while a program runs. */
+/** Objects whose members are read at each use, such as settings that can change. */
 
 const LIVE = Symbol("live");
 
-/** Makes copies of the object (`{...live}`) throw: they would keep the values of the present. */
+/** Makes copying the object (`{...live}`) throw: the copy would not follow changes. */
 export function forbidCopies<T extends object>(live: T): T {
   return Object.defineProperty(live, LIVE, {
     enumerable: true,
@@ -12,7 +12,7 @@ export function forbidCopies<T extends object>(live: T): T {
   });
 }
 
-/** Returns a copy that keeps the values of the present. */
+/** Returns a snapshot of the current values. */
 export function valuesNow<T extends object>(live: T): T {
   return Object.fromEntries(Object.entries(live)) as T;
 }

@@ -5,7 +5,7 @@ import { JsonFields } from "./json-fields.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 import { Turns } from "./turns.ts";
 
-/** Every turn is over as soon as it has begun. */
+/** Makes the code yield at every opportunity. */
 let nowMs = 0;
 const clock = { nowMs: () => 0, monotonicMs: () => (nowMs += 1_000), sleep: async () => {} };
 
@@ -14,7 +14,7 @@ const element = fc.oneof(
   fc.jsonValue().map((value) => JSON.stringify(value)),
   fc.nat(9_000).map((length) => `"${"é".repeat(length)}"`),
 );
-/** Some elements, each so many times, with white space where it is allowed. */
+/** Elements, each repeated a number of times, with optional white space. */
 const list = fc
   .tuple(
     fc.array(fc.tuple(element, fc.integer({ min: 1, max: 4_000 })), { maxLength: 6 }),

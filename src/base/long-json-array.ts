@@ -1,4 +1,4 @@
-/** Elements of a long JSON array by their places; `json-fields.ts` states what it is worth. */
+/** Random access to the elements of a long JSON array. `json-fields.ts` gives the gain. */
 import { NEXT, ROW_LENGTH } from "./json-rows.ts";
 import {
   fromElement,
@@ -11,34 +11,36 @@ import {
 import { JsonValue } from "./json-text.ts";
 import type { Turns } from "./turns.ts";
 
-/** Of the text that is looked through in one step: so few elements need no more rows than a scan begins with. */
+/** Bytes scanned per step. Their elements fit into the rows a scan begins with. */
 const STEP_BYTES = 4_096;
 
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 1, keepsStrings: true };
 
-/** A place before an element. */
+/** A position before an element. */
 interface Step {
-  /** Undefined before the array. */
+  /** Offset; undefined before the array. */
   readonly at: number | undefined;
-  /** Elements that stand before it. */
+  /** Number of elements before it. */
   readonly count: number;
 }
 
-/** Remembers a place in every few kilobytes: a row for each element may take ten times as much memory as the text. */
+/** Records a position every few kilobytes, since a row per element takes too much memory. */
 export class LongJsonArray {
   readonly #bytes: Uint8Array;
   readonly #turns: Turns;
-  /** In order, as far as somebody looked. */
+  /** In order, as far as the array has been scanned. */
   readonly #steps: Step[] = [{ at: undefined, count: 0 }];
   #pause: ScanPause | undefined;
 
-  /** Of a valid text that holds an array. */
+  /** `bytes` must be the valid text of an array. */
   constructor(bytes: Uint8Array, turns: Turns) {
     this.#bytes = bytes;
     this.#turns = turns;
   }
 
-  /** Undefined when there are not so many. What it holds cannot be cut out of it. One call at a time. */
+  /**
+   * Returns an element without nested values, or undefined past the end. Calls must not overlap.
+   */
   async at(index: number): Promise<JsonValue | undefined> {
     let place = this.#steps.findLastIndex(({ count }) => count <= index);
     for (;;) {
@@ -59,7 +61,7 @@ export class LongJsonArray {
     return new JsonValue(this.#bytes, row, 0);
   }
 
-  /** To a later element, or to the end. */
+  /** Scans to a later element, or to the end. */
   async #scanFrom({ at }: Step): Promise<ScannedJson | ScanPause> {
     let stopAt = (at ?? 0) + STEP_BYTES;
     const from = at === undefined ? undefined : fromElement(this.#pause as ScanPause, at);

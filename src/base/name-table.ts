@@ -1,25 +1,23 @@
 /**
- * Which names stand in one object, by the places of its members in the text. It keeps four to eight bytes of a member, and takes all
- * its memory at once: a set of texts takes ten times as much, and is copied as a whole whenever it has grown to twice its size.
+ * Hash table of the names in one object, by their offsets in the text. Takes four to eight bytes
+ * per member, allocated once. A Set of strings takes ten times as much, and is copied whenever its
+ * size doubles.
  */
 import { BACKSLASH, isSameName, NAME_END, NAME_START, stringText } from "./json-rows.ts";
 
-/** Free places that a table has for each that is taken, at least. */
+/** Minimum ratio of slots to members. */
 const SLACK = 1.5;
-/**
- * Places that are looked at for each name, on average. Names that somebody has chosen so that they meet in one place need more, and the
- * table gives up.
- */
+/** Average number of probes per name. Names chosen to collide need more, and the table gives up. */
 const LOOKS_MAX = 16;
 
 export class NameTable {
   readonly #bytes: Uint8Array;
   readonly #rows: Int32Array;
-  /** Rows, and one; 0 where there is none. */
+  /** Row index plus one; 0 for an empty slot. */
   readonly #places: Int32Array;
   #looksLeft: number;
 
-  /** For `count` members at most. */
+  /** `count` is the maximum number of names. */
   constructor(bytes: Uint8Array, rows: Int32Array, count: number) {
     this.#bytes = bytes;
     this.#rows = rows;
@@ -27,7 +25,7 @@ export class NameTable {
     this.#looksLeft = LOOKS_MAX * count;
   }
 
-  /** Adds the name of a row. Whether another has the same; undefined when the table gives up. */
+  /** Adds the name of a row. Returns whether it was present, or undefined if the table gives up. */
   repeats(row: number): boolean | undefined {
     const places = this.#places;
     const mask = places.length - 1;
@@ -42,7 +40,7 @@ export class NameTable {
     }
   }
 
-  /** Equal for names that stand for the same (FNV-1a). */
+  /** FNV-1a hash, equal for names that decode to the same string. */
   #hash(row: number): number {
     const bytes = this.#bytes;
     const start = this.#rows[row + NAME_START] as number;
@@ -50,7 +48,7 @@ export class NameTable {
     let hash = 0x811c9dc5;
     for (let at = start + 1; at < end - 1; at++) {
       const byte = bytes[at] as number;
-      // What may be spelled in several ways is taken by its characters.
+      // Names with several possible spellings are hashed by their decoded characters.
       if (byte === BACKSLASH || byte >= 0x80) return textHash(stringText(bytes, start, end));
       hash = Math.imul(hash ^ byte, 0x01000193);
     }
@@ -58,7 +56,7 @@ export class NameTable {
   }
 }
 
-/** As `#hash`, by the characters of a text, which for ASCII are the bytes. */
+/** As `#hash`, over the characters of a string; for ASCII, these are the bytes. */
 function textHash(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) {
@@ -67,14 +65,14 @@ function textHash(text: string): number {
   return hash ^ (hash >>> 15);
 }
 
-/** A set is copied as a whole when it grows, which takes some milliseconds for so many names. */
+/** Maximum size of one set, bounding the time to copy it when it grows. */
 const SET_NAMES_MAX = 50_000;
 
-/** The same for names that somebody has chosen to be slow: nobody knows where a set of the engine puts a text. Larger and slower. */
+/** Slower, larger alternative for names chosen to collide: the engine's hash is seeded. */
 export class NameSets {
   readonly #sets = [new Set<string>()];
 
-  /** Adds a name. Whether it was there. */
+  /** Adds a name. Returns whether it is already present. */
   repeats(name: string): boolean {
     if (this.#sets.some((set) => set.has(name))) return true;
     const last = this.#sets.at(-1) as Set<string>;

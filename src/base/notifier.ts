@@ -1,4 +1,4 @@
-/** Tells one loop that something happened. What happens while the loop is busy is remembered until it waits again. */
+/** Wakes a loop. A notification while the loop is busy is kept until it waits again. */
 import { abortable } from "./abort.ts";
 
 export class Notifier {
@@ -11,8 +11,8 @@ export class Notifier {
   }
 
   /**
-   * Resolves when it was notified since it last resolved, however often; rejects with `signal.reason` when that aborts first. For one
-   * that waits at a time.
+   * Resolves if there was a notification since it last resolved; rejects with `signal.reason` if
+   * that aborts first. Supports one waiting caller.
    */
   async notified(signal: AbortSignal): Promise<void> {
     if (!this.#isNotified) {

@@ -1,8 +1,9 @@
 /**
- * Errors that are part of normal operation: a conflict, a closed store, a peer that is away.
+ * Errors that are part of normal operation: a conflict, a closed store, an unreachable peer.
  *
- * Callers decide by `code`, which is stable and begins with the layer (`KV_CONFLICT`, `JOBS_HALTED`). The message is
- * static, so errors can be counted. The variable parts are in `details`, which never holds a secret.
+ * Callers decide by `code`, which is stable and begins with the layer (`KV_CONFLICT`,
+ * `JOBS_HALTED`). The message is static, so that errors can be counted. Variable parts are in
+ * `details`, which never contains a secret.
  */
 export class OperationalError extends Error {
   override readonly name: string = "OperationalError";
@@ -21,7 +22,7 @@ export class OperationalError extends Error {
   }
 }
 
-/** The `code` of an operational error; undefined for anything else. */
+/** Returns the `code` of an operational error, or undefined for anything else. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof OperationalError ? error.code : undefined;
 }

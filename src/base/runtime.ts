@@ -1,6 +1,6 @@
 /**
- * The machine as a component sees it: time, chance, digests, and where to announce events. `server/` or a simulator
- * makes it once and passes it down; the core never uses the machine directly.
+ * The environment of a component: time, randomness, digests, and the event stream. `server/` or a
+ * simulator creates it once and passes it down; the core has no other access to the machine.
  */
 import { concatBytes } from "./bytes.ts";
 import type { EventName, Events } from "./events.ts";
@@ -8,26 +8,26 @@ import { hexEncode } from "./hex.ts";
 import type { Spans } from "./spans.ts";
 
 export interface Clock {
-  /** Wall time in milliseconds since the epoch: for people and for CouchDB's fields. */
+  /** Wall-clock time in milliseconds since the epoch, for display and for CouchDB's fields. */
   nowMs(): number;
-  /** Milliseconds since some fixed instant, never going back: for durations. */
+  /** Milliseconds since an arbitrary instant, never decreasing; for durations. */
   monotonicMs(): number;
-  /** Resolves after `durationMs`; rejects with `signal.reason` when aborted first. */
+  /** Resolves after `durationMs`; rejects with `signal.reason` if aborted first. */
   sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
 }
 
 export interface Random {
-  /** An integer in [0, limit). */
+  /** Returns an integer in [0, limit). */
   integer(limit: number): number;
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   ratio(): number;
-  /** `byteCount` unpredictable bytes. */
+  /** Returns `byteCount` unpredictable bytes. */
   bytes(byteCount: number): Uint8Array;
-  /** An independent stream, so that one more draw elsewhere does not reshuffle this one. */
+  /** Returns an independent stream, unaffected by draws elsewhere. */
   fork(label: string): Random;
 }
 
-/** An incremental message digest. `digest` ends it. */
+/** An incremental message digest. No updates are allowed after `digest`. */
 export interface DigestStream {
   update(bytes: Uint8Array): void;
   digest(): Uint8Array;
@@ -35,18 +35,18 @@ export interface DigestStream {
 
 export interface Digests {
   md5(bytes: Uint8Array): Uint8Array;
-  /** As lower-case hexadecimal digits. */
+  /** Returns lower-case hexadecimal digits. */
   md5Hex(bytes: Uint8Array): string;
   createMd5(): DigestStream;
-  /** As lower-case hexadecimal digits. */
+  /** Returns lower-case hexadecimal digits. */
   sha1Hex(bytes: Uint8Array): string;
 }
 
-/** Of the bytes one behind the other, as `md5Hex`; many are not copied for it. */
+/** Returns the MD5 of the concatenated pieces, like `md5Hex`. Large inputs are not copied. */
 export function md5HexOf(digests: Digests, pieces: readonly Uint8Array[]): string {
   let byteCount = 0;
   for (const { length } of pieces) byteCount += length;
-  // A digest in pieces takes longer to begin.
+  // An incremental digest costs more to start than a short copy.
   if (byteCount <= COPIED_BYTES_MAX) return digests.md5Hex(concatBytes(pieces));
   const md5 = digests.createMd5();
   for (const piece of pieces) md5.update(piece);
@@ -56,24 +56,24 @@ export function md5HexOf(digests: Digests, pieces: readonly Uint8Array[]): strin
 const COPIED_BYTES_MAX = 16_384;
 
 export interface GzipOptions {
-  /** 1 (fast) to 9 (small). */
+  /** From 1 (fast) to 9 (small). */
   readonly level: number;
-  /** Whether each chunk can be unpacked when it comes, and not only with those behind it; false by default. */
+  /** Whether each chunk can be decompressed on its own arrival. False by default. */
   readonly flushesEach?: boolean;
 }
 
-/** gzip, both ways, as streams: attachments are stored compressed and may be asked for plain. */
+/** Compression streams: attachments are stored compressed, and may be requested in plain form. */
 export interface Compression {
-  /** What is there as a whole, faster than as a stream. */
+  /** Compresses a complete value, faster than as a stream. */
   gzipWhole(bytes: Uint8Array, options: Pick<GzipOptions, "level">): Promise<Uint8Array>;
   gzip(chunks: AsyncIterable<Uint8Array>, options: GzipOptions): AsyncIterable<Uint8Array>;
   gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
-  /** Decodes HTTP's `deflate`: zlib's format, or (as some servers send it) without its header. */
+  /** Decodes HTTP's `deflate`: the zlib format, or (as some servers send it) raw deflate. */
   inflate(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
   unbrotli(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 
-/** The one stream of announced events (`events.ts`). */
+/** The event stream (`events.ts`). */
 export interface Trace {
   event<Name extends EventName>(name: Name, fields: Events[Name]): void;
 }
@@ -84,11 +84,11 @@ export interface Runtime {
   readonly digests: Digests;
   readonly compression: Compression;
   readonly trace: Trace;
-  /** Absent: nobody collects them. */
+  /** Absent if spans are not collected. */
   readonly spans?: Spans;
 }
 
-/** 32 random hexadecimal digits: the field's form of a uuid, a lock, a session id. */
+/** Returns 32 random hexadecimal digits, the CouchDB format for UUIDs, locks and session ids. */
 export function randomHex(random: Random): string {
   return hexEncode(random.bytes(16));
 }

@@ -1,13 +1,13 @@
-/** Seals bytes that nobody may read in the store: only who has the key opens them again. */
+/** Authenticated encryption of secrets in the store. */
 
 export interface Seal {
   /**
-   * `place` says where the bytes are kept; they open at no other place. The same bytes are sealed differently each time. Throws
-   * SECRETS_KEY_MISSING when the key that is to seal is not here.
+   * Encrypts `plain`, bound to `place`, the location where the result is stored. Two results for
+   * the same bytes differ. Throws SECRETS_KEY_MISSING if this node lacks the current key.
    */
   seal(plain: Uint8Array, place: string): Uint8Array;
-  /** Throws SECRETS_KEY_MISSING when the key is not here, and SECRETS_DAMAGED when these are not the bytes that were sealed for the place. */
+  /** Decrypts. Throws SECRETS_KEY_MISSING, or SECRETS_DAMAGED if not sealed for this place. */
   open(sealed: Uint8Array, place: string): Uint8Array;
-  /** Whether the bytes were sealed with the key that seals now. */
+  /** Whether the bytes were sealed with the current key. */
   isCurrent(sealed: Uint8Array): boolean;
 }

@@ -1,6 +1,6 @@
 import { OperationalError } from "./operational-error.ts";
 
-/** The node stops before it could answer: another one, or the same after its restart, may. */
+/** The node is stopping and cannot answer. Another node, or this one after its restart, may. */
 export class ServerStoppingError extends OperationalError {
   override readonly name = "ServerStoppingError";
 

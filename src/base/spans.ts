@@ -1,26 +1,23 @@
-/**
- * Spans: what a process does, from when to when and on whose behalf, for whoever collects them (OpenTelemetry). A span that begins
- * within another one is its child, across everything that is awaited.
- */
+/** Tracing spans (OpenTelemetry). A span within another one is its child, also across awaits. */
 
-/** Which spans there are, with their attributes. Values never hold secrets. */
+/** All spans with their attributes. Values never contain secrets. */
 export interface SpanAttributes {
-  /** A run of a job, or of a command. Endpoints as people see them. */
+  /** A run of a job or a command. Endpoints are given in display form. */
   "replication.run": {
     readonly "replication.id": string;
     readonly "replication.source": string;
     readonly "replication.target": string;
   };
-  /** Changes that a copier took at once. */
+  /** A batch of changes taken by a copier. */
   "replication.batch": { readonly "replication.documents": number };
-  /** A request to an endpoint, until the head of its answer. */
+  /** A request to an endpoint, until the response headers. */
   "http.request": { readonly "http.request.method": string; readonly "url.full": string };
 }
 
 export type SpanName = keyof SpanAttributes;
 
 export interface Spans {
-  /** Runs `work` within a span, which fails when `work` does. */
+  /** Runs `work` within a span, which fails if `work` does. */
   run<Name extends SpanName, T>(
     name: Name,
     attributes: SpanAttributes[Name],
@@ -28,7 +25,7 @@ export interface Spans {
   ): Promise<T>;
 }
 
-/** Runs `work` within a span, where somebody collects them: `spans` is a runtime's. */
+/** Runs `work` within a span if spans are collected. */
 export function inSpan<Name extends SpanName, T>(
   spans: Spans | undefined,
   name: Name,

@@ -1,10 +1,7 @@
-/**
- * Turns of a long piece of work: between two of them the event loop serves everybody else. Promises alone do not give way, since what is
- * already there goes on before anything else is looked at.
- */
+/** Lets long work yield to the event loop, which awaiting resolved promises does not. */
 import type { Clock } from "./runtime.ts";
 
-/** Nobody notices so short a wait, and the price of giving way is small beside it. */
+/** Longest time without yielding. Yielding costs little in comparison. */
 const TURN_MS = 10;
 
 export class Turns {
@@ -16,22 +13,22 @@ export class Turns {
     this.#beganMs = clock.monotonicMs();
   }
 
-  /** Whether others have waited long enough. Cheap enough to ask between any two pieces of some microseconds. */
+  /** Whether it is time to yield. Cheap enough to check every few microseconds. */
   get areDue(): boolean {
     return this.#clock.monotonicMs() - this.#beganMs >= TURN_MS;
   }
 
-  /** Lets all others have their turn. Call it when `areDue`. */
+  /** Yields to the event loop. Call it when `areDue`. */
   async give(): Promise<void> {
     await this.#clock.sleep(0);
     this.#beganMs = this.#clock.monotonicMs();
   }
 }
 
-/** Of bytes that are copied between two turns: some milliseconds, where memory has to be taken for them. */
+/** Bytes copied before the next check, which takes a few milliseconds if memory is allocated. */
 const COPIED_BYTES = 1_000_000;
 
-/** The pieces one behind the other, in memory of their own. */
+/** Concatenates the pieces into new memory, yielding to the event loop. */
 export async function joinInTurns(
   pieces: readonly Uint8Array[],
   turns: Turns,

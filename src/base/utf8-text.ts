@@ -1,17 +1,14 @@
-/**
- * A text that is held as characters or as UTF-8, and converted into the other form on request. A text that nothing
- * reads is never converted.
- */
+/** A text held as a string or as UTF-8, and converted on demand. */
 import { BYTES_PER_UNIT_MAX, concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
 import { joinInTurns, type Turns } from "./turns.ts";
 
-/** A text in UTF-8, in pieces that nobody changes: it may have megabytes, which are joined only where they must be. */
+/** A UTF-8 text in pieces, which must not be modified. Joined only when necessary. */
 export type LongText = readonly Uint8Array[];
 
 export class Utf8Text {
   #text: string | undefined;
   #bytes: Uint8Array | undefined;
-  /** Until they are joined. */
+  /** Set until the pieces are joined. */
   #pieces: LongText | undefined;
 
   private constructor(text: string | undefined, bytes?: Uint8Array, pieces?: LongText) {
@@ -24,12 +21,12 @@ export class Utf8Text {
     return new Utf8Text(text);
   }
 
-  /** `bytes` must be valid UTF-8, and stay as they are. */
+  /** `bytes` must be valid UTF-8, and must not be modified. */
   static encoded(bytes: Uint8Array): Utf8Text {
     return new Utf8Text(undefined, bytes);
   }
 
-  /** The same of pieces, which are valid one behind the other. */
+  /** The concatenation of `pieces` must be valid UTF-8. */
   static inPieces(pieces: LongText): Utf8Text {
     return new Utf8Text(undefined, undefined, pieces);
   }
@@ -39,7 +36,7 @@ export class Utf8Text {
     return this.#text;
   }
 
-  /** Not to be changed. */
+  /** Must not be modified. */
   get bytes(): Uint8Array {
     if (this.#bytes === undefined) {
       this.#bytes =
@@ -49,7 +46,7 @@ export class Utf8Text {
     return this.#bytes;
   }
 
-  /** The same. Pieces are joined with turns for others. */
+  /** Like `bytes`, but yields to the event loop while joining pieces. */
   async bytesInTurns(turns: Turns): Promise<Uint8Array> {
     if (this.#pieces !== undefined) {
       const joined = await joinInTurns(this.#pieces, turns);
@@ -59,12 +56,12 @@ export class Utf8Text {
     return this.bytes;
   }
 
-  /** The bytes as they are there. */
+  /** The bytes in their current pieces. */
   get pieces(): LongText {
     return this.#pieces ?? [this.bytes];
   }
 
-  /** In bytes, or in units of the text while it has no bytes: exact enough to bound memory. */
+  /** In bytes, or in code units while not encoded: accurate enough to bound memory. */
   get length(): number {
     if (this.#bytes !== undefined) return this.#bytes.length;
     if (this.#pieces === undefined) return (this.#text as string).length;
@@ -73,7 +70,7 @@ export class Utf8Text {
     return byteCount;
   }
 
-  /** Most texts are so far from a limit that they need not be encoded for it. */
+  /** Encodes the text only if its length is near the limit. */
   exceedsBytes(byteCountMax: number): boolean {
     const isNear = this.length * BYTES_PER_UNIT_MAX > byteCountMax;
     return isNear && this.bytes.length > byteCountMax;

@@ -1,17 +1,19 @@
 /**
- * The machine: stores, sockets, threads, clock and chance, as implementations of the ports that the other layers declare.
+ * Adapters for the machine: stores, sockets, threads, clock and randomness, as implementations of
+ * ports declared by other layers.
  *
- * One folder for each subject; a folder imports only those above it:
+ * One folder per subject, which imports only folders listed above it:
  *
- *   system        clock, chance, digests, compression, log, child processes
- *   backup        files of backups, and copies of stores, whatever the engine
+ *   system        clock, randomness, digests, compression, log, child processes
+ *   backup        backup files and store copies, for any engine
  *   sandbox       QuickJS in threads, for functions of design documents
- *   lmdb          the embedded store: an engine, a committer thread, a commit log
+ *   lmdb          the embedded store: engine, committer thread, commit log
  *   foundationdb  the store on a FoundationDB cluster
  *   leases        threads and processes that renew leases
- *   http          the server's sockets, the client's connections, multipart
+ *   http          server sockets, client connections, multipart
  *
- * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts, leases/lmdb-lease-renewer.ts.
+ * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts,
+ * leases/lmdb-lease-renewer.ts.
  */
 export type { CopyStoreParts, CopySummary, CopyTarget } from "./backup/copy-store.ts";
 export {

@@ -1,7 +1,7 @@
-/** What a node refuses to ask endpoints for, because it asks enough already. */
+/** Error for requests beyond a node's concurrent checks. */
 import { OperationalError } from "../base/index.ts";
 
-/** As many checks or plans are under way as a node makes. */
+/** The node's maximum of concurrent checks or plans is reached. */
 export class ChecksBusyError extends OperationalError {
   override readonly name = "ChecksBusyError";
 

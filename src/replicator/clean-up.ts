@@ -1,6 +1,6 @@
 /**
- * Forgets data that is too old to be read, and compares the index of jobs with the jobs, a part each time: a service of every node, so it
- * also runs where no node runs jobs. The nodes of a store take turns: one of them does it for all.
+ * Deletes expired data, and incrementally compares the job index with the jobs. A service of every
+ * node, including those that run no jobs; nodes take turns.
  */
 import { assert, type Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
@@ -15,17 +15,17 @@ import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";
 
-/** From the beginning of a turn to that of the next one. */
+/** Interval between turns. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
-/** Ended transient jobs outlive their age by at most this part of it. */
+/** Maximum delay in deleting ended transient jobs, relative to their age limit. */
 const LATE_RATIO = 1 / 10;
-/** How soon a shorter age takes effect. */
+/** Polling interval, within which a shortened age takes effect. */
 const TICK_MS = 1000;
-/** A node that starts has other things to do for so much of the interval. */
+/** Share of the interval to wait after startup. */
 const FIRST_LOOK_RATIO = 1 / 10;
-/** Pages of jobs that are compared with their index in one turn. */
+/** Pages of jobs compared with the index per turn. */
 const COMPARED_PAGES_MAX = 10;
-/** Groups that are looked through in one turn, for those that are as if they had never been. */
+/** Groups checked per turn for idle ones. */
 const SWEPT_GROUPS_MAX = 200;
 
 export interface CleanUpParts extends RemoveJobParts {
@@ -37,18 +37,18 @@ export interface CleanUpParts extends RemoveJobParts {
   readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
   readonly replicator: Pick<Replicator, "nodes" | "figures">;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<
     ReplicatorConfig,
     "transientJobAgeSecMax" | "eventAgeSecMax" | "abandonedSecMax"
   >;
 }
 
-/** How far the nodes are with what is done in parts. */
+/** Progress of incremental tasks. */
 interface Progress {
-  /** The last job that was compared with the index; "" before the first. */
+  /** Last job compared with the index; "" before the first. */
   readonly comparedId: string;
-  /** The last group that was looked at; undefined before the first. */
+  /** Last group checked; undefined before the first. */
   readonly sweptGroup: string | undefined;
 }
 
@@ -74,7 +74,7 @@ export class CleanUp {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // A clock that was set back, or a shorter age, counts at once.
+      // A clock set back or a shortened age takes effect immediately.
       const isEarly =
         nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
       if (isEarly) continue;
@@ -85,7 +85,7 @@ export class CleanUp {
     }
   }
 
-  /** What is done in a turn. */
+  /** Performs one turn. */
   async once(): Promise<void> {
     const { kv, index, replicator, abandoned, config } = this.#parts;
     await index.foldAll(kv);
@@ -112,10 +112,7 @@ export class CleanUp {
     } while (after !== undefined);
   }
 
-  /**
-   * Compares the index of some jobs with the jobs, for what nodes of older versions change beside us; the next time, that of the
-   * following ones.
-   */
+  /** Compares the index with the next jobs, which nodes of older versions may have changed. */
   async compareIndex(): Promise<void> {
     const { kv, index, runtime } = this.#parts;
     let { comparedId } = await this.#progress();
@@ -130,13 +127,13 @@ export class CleanUp {
     if (repairedCount > 0) runtime.trace.event("replication.index-repaired", { repairedCount });
   }
 
-  /** Whether this node is to clean up now, and when the node began whose turn it is. */
+  /** Returns whether this node has the turn, and when the last turn began. */
   #takeTurn(nowMs: number): Promise<{ readonly beganMs: number; readonly isOurs: boolean }> {
     return this.#parts.kv.transact(
       async (tx) => {
         const stored = await tx.get(this.#key);
         const last = decodeTurn(stored);
-        // In a new store nothing is old.
+        // A new store contains nothing old.
         const isOurs = stored !== undefined && this.#isOver(last, nowMs);
         const beganMs = isOurs || stored === undefined ? nowMs : last.beganMs;
         if (beganMs !== last.beganMs) tx.set(this.#key, encodeTurn({ ...last, beganMs }));
@@ -146,7 +143,7 @@ export class CleanUp {
     );
   }
 
-  /** The clocks of nodes differ, and one that was put back would wait for long. */
+  /** Absolute difference, since clocks may differ or be set back. */
   #isOver({ beganMs }: Turn, nowMs: number): boolean {
     return Math.abs(nowMs - beganMs) >= this.#intervalMs;
   }
@@ -199,10 +196,10 @@ export class CleanUp {
   }
 }
 
-/** Of a store that was never cleaned up. */
+/** For a store never cleaned up. */
 const NO_TURN: Turn = { beganMs: 0, comparedId: "", sweptGroup: undefined };
 
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 1;
 
 function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {

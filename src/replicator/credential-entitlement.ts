@@ -1,7 +1,7 @@
 /**
- * Which jobs and rules get a new credential: those of whoever replaces it and of administrators, those of the owner that the operator
- * names, and those whose old credential was the valid one. A user who merely has a job for the same server and user name learns
- * nothing from it.
+ * Decides which jobs and rules get a new credential: those of its sender and of admins, those of
+ * the owner named by the operator, and those whose old credential was valid. Others with jobs for
+ * the same server and user name learn nothing.
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";
@@ -9,23 +9,20 @@ import { endpointUrl } from "./request/endpoint-url.ts";
 import type { HttpAddress } from "./request/replication.ts";
 
 export interface Entitlement {
-  /** Whoever replaces the credential. */
+  /** The sender of the credential. */
   readonly caller: Authority;
-  /** Key of the only owner whose jobs are meant, if the operator names one. */
+  /** Owner key, if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
-  /** Password that was in use when a job last reached both of its servers, if one did. */
+  /** Password in use when a job last reached both servers, if any. */
   readonly validPassword: string | undefined;
-  /** Path of the server's root, with a slash at its end. */
+  /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;
 }
 
-/** Headers by which a proxy or a server decides where a request goes. */
+/** Headers used by proxies or servers for routing. */
 const ROUTING_HEADER = /^(host|forwarded|via|x-(forwarded|original|rewrite|real|host).*)$/i;
 
-/**
- * Whether a job of this authority gets the new credential. `before` and `after` are the addresses that log in with it, without it and
- * with it.
- */
+/** Whether the job gets the credential. `before` and `after` are the addresses that log in. */
 export function isEntitled(
   authority: Authority,
   {
@@ -44,7 +41,7 @@ export function isEntitled(
   return before.every(({ basic }) => basic !== undefined && basic.password === validPassword);
 }
 
-/** Whether the address itself decides who sees the credential: by a proxy, relaxed TLS, a routing header or another path. */
+/** Whether the address affects who sees the credential: proxy, TLS, routing header or path. */
 export function isDetour(address: HttpAddress, rootPath: string): boolean {
   const { proxyUrl, tls, headers } = address;
   if (proxyUrl !== undefined || tls !== undefined) return true;

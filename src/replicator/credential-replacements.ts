@@ -1,8 +1,9 @@
 /**
- * Gives jobs other credentials for a server: those that log in there with a user's password, from documents and without. It is an
- * operator's decision about each of them: one that runs writes a checkpoint and begins again with the new credentials, one that waits
- * after a failure is due at once, and one that is paused stays so. The document of a job gets the credentials in a new revision, and a
- * rule gets them, too, so that its next jobs have them.
+ * Replaces credentials of jobs, with or without documents, that log in to a server as a certain
+ * user with a password. This counts as an operator's decision about each job: a running one writes
+ * a checkpoint and restarts with the new credentials, a failed one is due immediately, and a paused
+ * one stays paused. Documents get the credentials in a new revision, and rules are updated, too,
+ * for their future jobs.
  */
 import {
   type JsonText,
@@ -35,27 +36,27 @@ const SIDES: readonly Side[] = ["source", "target"];
 export interface CredentialReplacement {
   /** Scheme, host and port of the server: `https://couch.example`. */
   readonly origin: string;
-  /** Who logs in there now, with a password. */
+  /** User who currently logs in with a password. */
   readonly username: string;
-  /** Undefined: both. */
+  /** Undefined for both sides. */
   readonly side: Side | undefined;
-  /** What a document has under this name. */
+  /** As in a document's `auth`. */
   readonly auth: Members;
-  /** Key of the only owner whose jobs are meant; undefined: all who are entitled. */
+  /** Owner key to restrict it to; all entitled jobs if undefined. */
   readonly owner?: string | undefined;
-  /** Path of the server's root, with a slash at its end. */
+  /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;
 }
 
 /**
- *   replaced   the job has the new credentials
- *   unmatched  it has others, or there is no such job
- *   withheld   it is another user's, and nothing shows that its credential was the valid one
- *   refused    its document is not there any more as the job knows it
+ * - replaced: the job has the new credentials
+ * - unmatched: it uses others, or does not exist
+ * - withheld: another user's, without evidence that its credential was valid
+ * - refused: its document no longer exists in this form
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
 
-/** Of a JSON object. Throws a ReplicationInvalidError that names the member. */
+/** Parses a JSON object. Throws a ReplicationInvalidError naming the member. */
 export function parseReplacement({
   host,
   username,
@@ -102,13 +103,13 @@ export class CredentialReplacements {
     this.#rules = rules;
   }
 
-  /** Whether the job logs in as the user: a transient one that has ended has no use for credentials. */
+  /** Whether the job logs in as the user. Excludes ended transient jobs. */
   concerns(replacement: CredentialReplacement, data: ReplicationJobData): boolean {
     if (data.document === undefined && hasEnded(data.state)) return false;
     return sidesOf(replacement, data.replication).length > 0;
   }
 
-  /** Returns what entitles jobs, given all that the replacement concerns. */
+  /** Returns the entitlement, given everything the replacement concerns. */
   entitlement(
     { owner, rootPath, ...replacement }: CredentialReplacement,
     caller: Authority,
@@ -126,7 +127,7 @@ export class CredentialReplacements {
     return { caller, owner, validPassword, rootPath };
   }
 
-  /** Whether the job gets the credential; one that `concerns` says is concerned. */
+  /** Whether the job gets the credential, given that `concerns` is true. */
   isEntitled(
     replacement: CredentialReplacement,
     data: ReplicationJobData,
@@ -136,7 +137,7 @@ export class CredentialReplacements {
     return isEntitled(authority, addressPairs(replacement, data.replication), entitlement);
   }
 
-  /** In one transaction. */
+  /** Runs in one transaction. */
   replace(
     jobId: string,
     replacement: CredentialReplacement,
@@ -146,7 +147,7 @@ export class CredentialReplacements {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     return this.#parts.kv.transact(async (tx) => {
       const { jobs } = this.#parts;
-      // A job of the first format has no request of its own yet.
+      // A job of the first format has no separate request yet.
       await jobs.renewRequest(tx, name, splitJobData);
       const job = await jobs.get(tx, name);
       if (job === undefined || !isReadable(job)) return "unmatched";
@@ -173,8 +174,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Gives a rule the credentials, in the sides that log in as the user; false: it has others. `isDryRun`: only says whether it would. Its
-   * jobs are compared with it afterwards: those that have them already go on.
+   * Replaces the credentials in a rule, for the sides that log in as the user. Returns false if
+   * no side does. `isDryRun` changes nothing. Jobs already updated are unaffected by the change.
    */
   async replaceInRule(
     name: string,
@@ -197,7 +198,7 @@ export class CredentialReplacements {
     return isDryRun ? concernsRule : isChanged;
   }
 
-  /** True for a job without a document. */
+  /** Returns true for a job without a document. */
   async #writeDocument(
     tx: Transaction,
     { document }: ReplicationJobData,
@@ -239,7 +240,7 @@ export class CredentialReplacements {
   }
 }
 
-/** The sides that log in as the user on the server. */
+/** Sides that log in to the server as the user. */
 function sidesOf(
   { origin, username, side }: Pick<CredentialReplacement, "origin" | "username" | "side">,
   replication: Replication | undefined,
@@ -251,7 +252,7 @@ function sidesOf(
   });
 }
 
-/** Only server admins put rules; older versions did not store that. */
+/** Only server admins can write rules; older versions did not store that. */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };
 }
@@ -263,7 +264,7 @@ function addressesOf(
   return sides.map((side) => (replication as Replication)[side] as HttpAddress);
 }
 
-/** The addresses that log in as the user, as they are and with the new credential. */
+/** Addresses that log in as the user, before and after the replacement. */
 function addressPairs(
   replacement: CredentialReplacement,
   replication: Replication | undefined,
@@ -274,7 +275,7 @@ function addressPairs(
   return { before, after };
 }
 
-/** The body with the credentials in these sides; its other members stay as they came. */
+/** Sets the credentials for these sides; other members are unchanged. */
 function bodyWithAuth(body: JsonText, sides: readonly Side[], auth: Members): JsonText {
   const members = splitObject(body).map((member) => {
     if (!sides.some((side) => side === member.name)) return member;

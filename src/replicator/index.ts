@@ -1,26 +1,26 @@
 /**
- * Replication: what a user asks for, the jobs, and the run of a job (RFC 016).
+ * Replication: requests, jobs, and runs of jobs (RFC 016).
  *
- * One folder for each subject; a folder imports only those above it:
+ * One folder per subject, which imports only folders listed above it:
  *
- *   request      what a document or body asks for: addresses, options, the replication id
- *   budgets      how much an endpoint may be asked
- *   endpoints    the two sides: a server that speaks the protocol (`http`), a database of our own (`local`)
- *   jobs         the stored data of a job, its states, and what becomes of it (`decide.ts`)
- *   alerts       what is told to others about jobs, once
- *   failures     lists of the documents that did not arrive
- *   companions   jobs that a node runs beside its slots
- *   parking      the watchers that wake parked jobs
- *   nodes        what the processes that run jobs say of themselves, and orders to drain them
- *   documents    `_replicator` documents: what a write of one does, and what is written back
- *   copying      batches, documents that travel alone, and who is to blame for a failure
+ *   request      documents and bodies: addresses, options, the replication id
+ *   budgets      limits on the use of endpoints
+ *   endpoints    the two sides: a CouchDB server (`http`) or a local database (`local`)
+ *   jobs         the stored data of a job, its states, and decisions about it (`decide.ts`)
+ *   alerts       notifications about jobs
+ *   failures     lists of documents that did not arrive
+ *   companions   jobs that a node runs outside its slots
+ *   parking      watchers that wake parked jobs
+ *   nodes        reports of processes that run jobs, and drain orders
+ *   documents    `_replicator` documents: effects of writes, and states written back
+ *   copying      batches, individually copied documents, and attribution of failures
  *   run          one run of a job: checkpoints, changes, progress
  *   scheduling   which jobs a node runs
- *   rules        one replication for each database of a server whose name matches
+ *   rules        one replication for each matching database of a server
  *
- * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CredentialReplacements`, `ReplicationChecks`, `CleanUp`.
- * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
- * run/replication-job.ts, scheduling/scheduler.ts.
+ * Entry points for upper layers: `Replicator`, `JobCommands`, `CredentialReplacements`,
+ * `ReplicationChecks`, `CleanUp`. Reading order: request/replication.ts, endpoints/endpoint.ts,
+ * run/replication-run.ts, run/held-replication.ts, run/replication-job.ts, scheduling/scheduler.ts.
  */
 export type { Alert, AlertKind } from "./alerts/alert.ts";
 export { ALERT_KINDS } from "./alerts/alert.ts";

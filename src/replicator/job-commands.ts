@@ -1,7 +1,4 @@
-/**
- * The commands of an operator for one job, on whichever node it runs. Every command is one transaction, and is recorded
- * with the job.
- */
+/** Operator commands for jobs on any node. Each is one transaction, and is recorded. */
 import { append, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job } from "../jobs/index.ts";
@@ -20,7 +17,7 @@ import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-recor
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 
-/** Decisions read in one transaction. */
+/** Decisions read per transaction. */
 const PAGE_ROWS_MAX = 200;
 
 export interface JobCommandsParts extends RemoveJobParts {
@@ -30,11 +27,11 @@ export interface JobCommandsParts extends RemoveJobParts {
 }
 
 /**
- *   done      the command took effect
- *   no-need   the job is so already
- *   ended     a job that has ended can be retried, reset and cancelled only
- *   paused    a paused job has to be resumed first
- *   missing   there is no such job
+ * - done: the command took effect
+ * - no-need: the job already is in that state
+ * - ended: an ended job can only be retried, reset or cancelled
+ * - paused: a paused job must be resumed first
+ * - missing: there is no such job
  */
 export type CommandOutcome = "done" | "no-need" | "ended" | "paused" | "missing";
 
@@ -45,7 +42,7 @@ export class JobCommands {
     this.#parts = parts;
   }
 
-  /** What was decided so far about each of these jobs. */
+  /** In the order of `jobIds`. */
   async controls(jobIds: readonly string[]): Promise<readonly JobControl[]> {
     const { kv, controls } = this.#parts;
     const found: JobControl[] = [];
@@ -56,31 +53,31 @@ export class JobCommands {
     return found;
   }
 
-  /** The job is never due until it is resumed; one that runs writes a checkpoint first. */
+  /** Pauses the job; a running one writes a checkpoint first. */
   pause(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "pause" });
   }
 
-  /** A paused job is due at once. */
+  /** Makes a paused job due immediately. */
   resume(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "resume" });
   }
 
-  /** A job that waits, or that has ended, is due at once. */
+  /** Makes a waiting or ended job due immediately. */
   retry(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "retry" });
   }
 
   /**
-   * The job begins again at this sequence of its source, 0 for the start, whatever its checkpoints say; its figures and
-   * its errors are forgotten. What is on the target already is not sent again.
+   * Restarts the job from this sequence of its source (0 for the beginning), ignoring checkpoints.
+   * Resets statistics and errors. Documents already on the target are not sent again.
    */
   startFrom(jobId: string, sequence: SourceSequence, decider: Decider): Promise<CommandOutcome> {
     const action = sequence === 0 ? "reset" : "start-from";
     return this.#command(jobId, { ...decider, action, since: sequence });
   }
 
-  /** Ends the job for good; the document of a persistent one is deleted. */
+  /** Removes the job, and the document of a persistent one. */
   cancel(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "cancel" });
   }
@@ -122,7 +119,8 @@ export class JobCommands {
       case "refuse-paused":
         return "paused";
       case "pause":
-        // A paused job is parked no more: nobody is to wake it. The data of one that runs is its holder's.
+        // A paused job is no longer parked, so that it is not woken. A running job's data is left
+        // to its worker.
         if (phaseOf(job, decodeJob(job)) !== "parked") return schedule(NEVER_SEC);
         return scheduleAs(NEVER_SEC, restarted(decodeJob(job)));
       case "due":
@@ -140,7 +138,7 @@ export class JobCommands {
     }
   }
 
-  /** Keeps who decided what, and tells who listens. */
+  /** Records the decision, and emits the event. */
   #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
     const { id } = job;
@@ -167,7 +165,7 @@ export class JobCommands {
     tx.afterCommit(() =>
       trace.event("replication.cancelled", { jobId: job.id, userName, why, requestId }),
     );
-    // The hook of the database removes the job with its document.
+    // The database's hook removes the job with its document.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));
     if (!isRemoved) await removeJob(this.#parts, tx, job);

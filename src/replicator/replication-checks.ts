@@ -1,6 +1,6 @@
 /**
- * What a replication document would meet, before it is written: whether it would be taken, whether its endpoints can be opened with the
- * rights of its job, and whether another job does the same. Nothing is written, here or there.
+ * Dry run of a replication document: whether it would be accepted, its endpoints can be opened with
+ * the job's permissions, and another job is a duplicate. Writes nothing, locally or remotely.
  */
 
 import { finishWithin, type Runtime, valuesNow } from "../base/index.ts";
@@ -43,24 +43,24 @@ import type { EndpointAddress, Replication } from "./request/replication.ts";
 import { type ReplicationIdContext, replicationId } from "./request/replication-id.ts";
 import { readFilterCode } from "./run/filter-code.ts";
 
-/** How long one endpoint may take for all that is asked of it. */
+/** Time limit per endpoint. */
 const ENDPOINT_MS_MAX = 5_000;
-/** How long a check may take: the endpoints and the filter are asked at the same time. */
+/** Time limit of a check: endpoints and filter are requested concurrently. */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
-/** Checks of a node that are under way at once: each may hold two connections for that long. */
+/** Concurrent checks per node; each may hold two connections. */
 const CHECKS_MAX = 8;
-/** Those of one user who is not an administrator. */
+/** Concurrent checks per user other than admins. */
 const USER_CHECKS_MAX = 2;
 
 /**
- *   open      it is there, and answers with these rights
- *   new       it is not there, and is to be made
- *   failed    it could not be opened; a run would fail like this
+ * - open: exists and is accessible
+ * - new: does not exist, and would be created
+ * - failed: could not be opened; a run would fail with this error
  */
 export type EndpointCheck =
   | {
       readonly kind: "open";
-      /** Changes that a source has in all; undefined: it could not say, or is the target. */
+      /** Total changes of a source; undefined if unknown, or for a target. */
       readonly changes: number | undefined;
     }
   | { readonly kind: "new" }
@@ -71,16 +71,16 @@ export type EndpointCheck =
     };
 
 export interface ReplicationCheck {
-  /** Why the document would not be taken, as who writes it would be told; undefined: it would be. */
+  /** Why the document would be rejected, if so. */
   readonly refusal: ReplicationFailure | undefined;
-  /** What is wrong with its members, in the words of the write, which names the first of them alone. */
+  /** All errors in its members, while a write reports only the first. */
   readonly faults: readonly string[];
-  /** Whether there is a document of this name that it does not replace. */
+  /** Whether another document of this name exists. */
   readonly isNameTaken: boolean;
-  /** Undefined: not looked at, because the document is refused, or its member is wrong. */
+  /** Undefined if not checked, because the document is rejected or the member invalid. */
   readonly source: EndpointCheck | undefined;
   readonly target: EndpointCheck | undefined;
-  /** Another job with the same replication id: of the two one would run. */
+  /** Another job with the same replication id: only one of the two would run. */
   readonly twin: JobEntry | undefined;
 }
 
@@ -95,37 +95,34 @@ export interface ReplicationChecksParts {
   readonly config: ReplicatorConfig;
 }
 
-/** The document whose endpoints are asked, and on whose behalf. */
+/** The document to be checked, and its owner. */
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether the caller must not learn what other servers than CouchDBs there are. */
+  /** Whether to conceal servers other than CouchDBs from the caller. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
 
-/** What a write would be refused for, and what it would do. */
+/** Result of a trial write. */
 interface Judged {
   readonly databaseUuid: string;
   readonly refusal: ReplicationFailure | undefined;
   readonly isNameTaken: boolean;
-  /** With the secrets that masks stand for; undefined where they may not be used. */
+  /** With masked secrets restored; undefined if they may not be used. */
   readonly members: Members | undefined;
 }
 
 export class ReplicationChecks {
   readonly #parts: ReplicationChecksParts;
-  /** The owners of the checks that are under way. */
+  /** Owners of the checks in progress. */
   readonly #underWay: (string | null)[] = [];
 
   constructor(parts: ReplicationChecksParts) {
     this.#parts = parts;
   }
 
-  /**
-   * `edit` is the document as `writer` would write it into the database. Throws a ChecksBusyError, and what the store throws for a
-   * database that is not there.
-   */
+  /** Checks the edit that `writer` would make. Throws a ChecksBusyError. */
   async check(
     databaseName: string,
     edit: InteractiveEdit,
@@ -177,7 +174,7 @@ export class ReplicationChecks {
     return { ...judged, faults, source, target, twin: isVisible ? found : undefined };
   }
 
-  /** Writes the document in a transaction that is not committed. */
+  /** Writes the document in a transaction that is then aborted. */
   async #judge(name: string, edit: InteractiveEdit, writer: WriteContext): Promise<Judged> {
     const { kv, databases } = this.#parts;
     let judged: Judged | undefined;
@@ -189,7 +186,7 @@ export class ReplicationChecks {
         const isNameTaken = edit.parent === undefined && (await isThere(tx, seen, edit.id));
         const outcome = await database.write(tx, edit, writer);
         const refusal = refusalOf(name, isWritten(outcome) ? undefined : writeRefusal(outcome));
-        // Who may not write the document, or asks for what is the admins', may not have its endpoints asked either.
+        // Without permission to write the document, its endpoints must not be contacted either.
         const mayAsk = unmasked.kind === "whole" && (writer.isAdmin || refusal === undefined);
         judged = {
           databaseUuid: database.uuid,
@@ -222,13 +219,13 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // The question that comes before each write: who only may look around is refused here.
+      // The request that precedes each write reveals missing write permission.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });
   }
 
-  /** Undefined when the members name no such endpoint. */
+  /** Returns undefined if the members name no valid endpoint. */
   async #endpoint(
     side: Side,
     asking: Asking,
@@ -241,7 +238,7 @@ export class ReplicationChecks {
     if (address === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let opened: Endpoint | undefined;
-    // A user waits for the answer, and may have corrected a password at either end.
+    // A user is waiting, and may have corrected a password on either side.
     await kv.transact((tx) => loginGates.open(tx, address, "any"), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);
@@ -269,13 +266,13 @@ export class ReplicationChecks {
     }
   }
 
-  /** As a run does, but each request is asked once. */
+  /** As in a run, but without retries. */
   #open(address: EndpointAddress, owner: Authority): Endpoint {
     const { endpoints, config } = this.#parts;
     return endpoints.open(address, { ...valuesNow(config.options), retriesPerRequest: 0 }, owner);
   }
 
-  /** Another job that copies the same. Undefined also where the source does not say what its filter is. */
+  /** Finds another job with the same id. Also undefined if the source's filter cannot be read. */
   async #twinOf(
     replication: Replication,
     owner: Authority,
@@ -296,27 +293,27 @@ export class ReplicationChecks {
   }
 }
 
-/** Otherwise users could scan ports and servers that only this node reaches. */
+/** Otherwise users could scan ports and servers that only this node can reach. */
 function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean {
   return conceals && isRecognized === false;
 }
 
-/** One answer, after one time, for closed ports, silence and whatever else listens. */
+/** The same response for closed ports, timeouts and other services. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };
 }
 
-/** Whether the job is the caller's, or is described by a document of the database that the caller checks for. */
+/** Whether the job is the caller's, or belongs to a document of the database being checked. */
 function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
   if (writer.isAdmin || data.document?.database === databaseName) return true;
   return ownerKey(data) === ownerKey(authorityOf(writer));
 }
 
-/** Takes a transaction back. */
+/** Aborts a transaction. */
 class DryRunOver extends Error {
   constructor() {
-    super("Nothing is to be written");
+    super("Dry run: nothing is written");
   }
 }
 
@@ -337,7 +334,7 @@ async function isThere(
   return (await database.read(tx, id))?.deleted === false;
 }
 
-/** On whose behalf a new job would run. */
+/** Returns the authority of a new job. */
 function ownerOfJob({ owner: named }: Members, writer: WriteContext): Authority {
   const userName = ownerOnceWritten(named, writer);
   const own = authorityOf(writer);

@@ -1,7 +1,4 @@
-/**
- * The settings of a node's replicator. Names and defaults are CouchDB 4's `[replicator]`, except where a comment gives
- * a reason.
- */
+/** Settings of a node's replicator, mostly with CouchDB 4's names and defaults. */
 
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "../contract/index.ts";
 import {
@@ -11,23 +8,23 @@ import {
 } from "../http-client/index.ts";
 import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 
-/** How a node speaks to servers. */
+/** Settings for requests to servers. */
 export interface ClientSettings extends GrantSettings {
-  /** `request_timeout`: how long a request may take as a whole, but one for changes; infinite: no limit. */
+  /** `request_timeout`: maximum duration of a request, except for changes; may be infinite. */
   readonly requestTimeoutMs: number;
-  /** `auth_plugins` names `session`: a password is exchanged for a cookie. Otherwise it goes with each request. */
+  /** Whether `auth_plugins` names `session`: passwords are exchanged for cookies. */
   readonly usesSessions: boolean;
 }
 
-/** What a run may do with a document that does not come easily. */
+/** Limits for individual documents. */
 export interface CopyLimits {
-  /** `max_document_id_length`, in bytes: a document with a longer id is listed as a failure, and passed. */
+  /** `max_document_id_length` in bytes: documents with longer ids are listed as failures. */
   readonly documentIdBytesMax: number;
-  /** `missing_doc_retry_msec`: how long to wait before a revision is asked for again that was announced and not found. */
+  /** `missing_doc_retry_msec`: pause before requesting a missing revision again. */
   readonly missingDocumentPauseMs: number;
 }
 
-/** Schemes of URLs that documents and bodies may use. */
+/** URL schemes allowed in documents and bodies. */
 export interface Protocols {
   /** `valid_endpoint_protocols`. */
   readonly endpoint: readonly string[];
@@ -36,61 +33,58 @@ export interface Protocols {
 }
 
 export interface ReplicatorConfig {
-  /** `max_jobs`: jobs that a node runs at once. */
+  /** `max_jobs`: maximum number of jobs running on a node. */
   readonly jobsMax: number;
-  /** `interval_sec`: one cycle of the scheduler, in which it is decided which jobs give their slots up. */
+  /** `interval_sec`: scheduler cycle, at which jobs may yield their slots. */
   readonly intervalSec: number;
-  /** `max_churn`: jobs that a node stops for others in one cycle, at most. */
+  /** `max_churn`: maximum number of jobs stopped for others per cycle and node. */
   readonly churnMax: number;
-  /** `min_run_time_sec`: how long a job keeps its slot at least. */
+  /** `min_run_time_sec`: minimum time a job keeps its slot. */
   readonly runSecMin: number;
-  /** `startup_jitter`: jobs that were accepted together begin within this time. CouchDB: 5 s, which a queue does not need. */
+  /** `startup_jitter`: maximum delay of jobs accepted together (CouchDB: 5 s). */
   readonly startupJitterMs: number;
   /** `min_backoff_penalty_sec`. */
   readonly penaltySecMin: number;
-  /** `max_backoff_penalty_sec`. CouchDB: two days, which an operator sees as a dead job after an outage. */
+  /** `max_backoff_penalty_sec`. CouchDB: two days, which looks like a dead job. */
   readonly penaltySecMax: number;
-  /** `health_threshold_sec`: a run that lasted longer makes earlier failures forgotten. */
+  /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
-  /** `worker_lease_sec`: silence after which a node has lost all its jobs. CouchDB has no counterpart. */
+  /** `worker_lease_sec`: a node that does not renew within it loses all jobs. Not in CouchDB. */
   readonly workerLeaseSec: number;
-  /** `activity_timeout_sec`: silence after which a single job is taken from a node that lives. What the queue has counts for all. */
+  /** `activity_timeout_sec`: a job without a heartbeat for this time is requeued. */
   readonly activityTimeoutSec: number;
-  /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
+  /** `transient_job_max_age_sec`: how long finished transient jobs are kept. */
   readonly transientJobAgeSecMax: number;
-  /** `abandoned_max_age_sec`: how long failures and our own checkpoints are kept when their last job is gone. */
+  /** `abandoned_max_age_sec`: how long failures and our own checkpoints outlive their last job. */
   readonly abandonedSecMax: number;
-  /** `event_max_age_sec`: for how long who follows events may be away without missing one. */
+  /** `event_max_age_sec`: how long events are kept for followers. */
   readonly eventAgeSecMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
-  /**
-   * `[replicator.shares]`: by the name of a `_replicator` database, `rule:` and that of a rule, or a user for transient jobs; 100 where
-   * none is given.
-   */
+  /** `[replicator.shares]`: by `_replicator` database, `rule:NAME` or user; 100 by default. */
   readonly shares: ReadonlyMap<string, number>;
-  /** `stall_timeout_sec`: how long a run may make no progress before it is started again. CouchDB has no counterpart. */
+  /** `stall_timeout_sec`: time without progress after which a run is restarted. Not in CouchDB. */
   readonly stallTimeoutSec: number;
   /** `connection_close_interval`: how long an unused connection is kept. */
   readonly connectionCloseMs: number;
-  /** `verify_ssl_certificates` and the names beside it. CouchDB does not verify unless it is told to. */
+  /** `verify_ssl_certificates` and related settings. CouchDB does not verify by default. */
   readonly tls: TlsSettings;
-  /** `max_history`: events that a job remembers, without `pending`. */
+  /** `max_history`: events kept per job, not counting `pending`. */
   readonly historyLengthMax: number;
-  /** `stats_update_interval_sec`: how often the figures of a job that copies are stored. CouchDB: 10 s. */
+  /** `stats_update_interval_sec`: interval for storing a job's statistics (CouchDB: 10 s). */
   readonly statisticsIntervalSec: number;
-  /** `lag_interval_sec`: how often the source of a job that waits or is paused is asked how much is to come, at most. */
+  /** `lag_interval_sec`: minimum interval for asking sources of jobs that are not running. */
   readonly lagIntervalSec: number;
-  /** `park_after_sec`: a continuous job that has caught up and is quiet for so long gives up its slot; 0: never. */
+  /** `park_after_sec`: idle time after which a caught-up job yields its slot; 0 for never. */
   readonly parkAfterSec: number;
-  /** `audit_interval_sec`: how long a job stays parked at most, a tenth less or more; then it looks at both databases. */
+  /** `audit_interval_sec`: maximum parking time, ±10 %, after which both databases are checked. */
   readonly auditIntervalSec: number;
-  /** `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: say it when a job does not use TLS, or does not verify. */
+  /** `valid_endpoint_protocols_log`, `verify_ssl_certificates_log`: log insecure jobs. */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
   readonly copyLimits: CopyLimits;
   readonly protocols: Protocols;
-  /** Defaults of each job. */
+  /** Default options of a job. */
   readonly options: ReplicationOptions;
 }
 

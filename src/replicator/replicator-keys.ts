@@ -1,4 +1,4 @@
-/** The keys of the replicator itself, under its own subspace. */
+/** Keys of the replicator within its subspace. */
 import {
   type Key,
   type KeyRange,
@@ -76,7 +76,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(4, baseId)",
     value: "(1, request, ids)",
-    note: "a request to retry the list; cleared when it was served, and watched by who waits for that; ids is JSON, and absent for the whole list",
+    note: "a request to retry the list; cleared once served, and watched by waiting callers; ids is JSON, and absent for the whole list",
   },
   {
     key: "(5, name)",
@@ -101,17 +101,17 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(9, baseId)",
     value: "(1, json)",
-    note: "the source's replication log, where the source refuses it",
+    note: "the source's replication log, for a source that rejects it",
   },
   {
     key: "(10, origin)",
     value: "(1, probedAtMs, isConfirmed)",
-    note: "a server that jobs could not reach, and when it was asked last",
+    note: "an unreachable server, and the time of the last probe",
   },
   {
     key: "(11, origin, jobId)",
     value: "(1)",
-    note: "a job that is due at once when the server answers",
+    note: "a job that is due immediately when the server recovers",
   },
   {
     key: "(12, uuid)",
@@ -126,12 +126,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(14, baseId)",
     value: "(1)",
-    note: "whatever the checkpoint passed is on the list of failures, or has arrived",
+    note: "all changes before the checkpoint have arrived or are on the list of failures",
   },
   {
     key: "(15, baseId)",
     value: "(1, timeMs)",
-    note: "a replication that a job gave up, and the time of the first look at the mark",
+    note: "a replication abandoned by its jobs, and the time of the first check of the mark",
   },
   {
     key: "(16, replicationId, owner, jobId)",
@@ -146,7 +146,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(21, jobId)",
     value: "(1, sinceMs, pending, seenMs)",
-    note: "since when it is known that a change has not arrived, null: all have; and how many, when somebody looked; null: nobody knows",
+    note: "since when changes are known to be pending (null: none), and their number at the last check (null: unknown)",
   },
   {
     key: "(22)",
@@ -166,47 +166,47 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(26)",
     value: "versionstamp, 12 bytes",
-    note: "the newest row of 25; watched by who follows events",
+    note: "the newest row of 25; watched by followers of events",
   },
   {
     key: "(27)",
     value: "versionstamp, 12 bytes",
-    note: "the newest row of 25 that was forgotten",
+    note: "the newest deleted row of 25",
   },
   {
     key: "(28, node)",
     value: "(1, json)",
-    note: "what a process that runs jobs says of itself; removed when it stops, or an hour after its last word",
+    note: "report of a process that runs jobs; removed when it stops, or an hour after its last report",
   },
   {
     key: "(29, node)",
     value: '""',
-    note: "the process is to give up its jobs and to take no others; removed with its row of 28",
+    note: "drain order: the process gives its jobs back and accepts no others; removed with its row of 28",
   },
   {
     key: "(30)",
     value: "counter",
-    note: "grows when a row of 29 comes or goes by an order; watched by all nodes",
+    note: "grows when an order adds or removes a row of 29; watched by all nodes",
   },
   {
     key: "(31)",
     value: "(1, holder, untilMs, eventId)",
-    note: "the node that sends alerts, until when, and the last row of 25 that it looked at",
+    note: "the node that sends alerts, the end of its turn, and the last row of 25 that it processed",
   },
   {
     key: "(32, kind, jobId)",
     value: "(1, alertId, sinceMs)",
-    note: "a breach that was told and is not over",
+    note: "a reported, ongoing breach",
   },
   {
     key: "(33, versionstamp)",
     value: "(1, alertId, kind, status, breachId, jobId, timeMs)",
-    note: "an alert that is to be sent",
+    note: "an alert waiting to be sent",
   },
   {
     key: "(37, startMs, node)",
     value: "(1, starts, failures, documents)",
-    note: "what the runs of a process did in the minute that began then; forgotten after an hour",
+    note: "counts of a process's runs in the minute beginning then; deleted after an hour",
   },
   {
     key: "(40, jobId)",
@@ -271,7 +271,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(61, jobId)",
     value: "(1, decision, deathCount, work)",
-    note: "what a run does that may end its node, until it is done; deathCount: how often a node died over it since that decision of an operator; work is null between two runs",
+    note: "hazardous work of a run in progress; deathCount: nodes that died of it since that decision of an operator; work is null between runs",
   },
   {
     key: "(62, worker, jobId, lock)",
@@ -290,17 +290,17 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** One run of a job: the lock tells it from the other runs. */
+/** A run of a job, identified by its lock. */
 export interface HaltedRun {
   readonly worker: string;
   readonly jobId: string;
   readonly lock: string;
 }
 
-/** What failures are counted by. */
+/** Kind of failure for counters. */
 export interface FailureKind {
   readonly phase: string;
-  /** 0 when there is none. */
+  /** HTTP status, or 0. */
   readonly status: number;
   readonly error: string;
 }
@@ -311,7 +311,7 @@ export interface KeyBounds {
   readonly end: Key;
 }
 
-/** What a list of jobs is ordered or divided by. */
+/** Value by which a list of jobs is ordered or divided. */
 export type StatusValue = string | number | null;
 
 export class ReplicatorKeys {
@@ -325,7 +325,7 @@ export class ReplicatorKeys {
     return this.#replicator.pack([REPLICATION_ID, replicationId]);
   }
 
-  /** `owner` is that of `ownerKey`. */
+  /** `owner` is the result of `ownerKey`. */
   replicationJob(replicationId: string, owner: string | null, jobId: string): Key {
     return this.#replicator.pack([REPLICATION_JOB, replicationId, owner, jobId]);
   }
@@ -338,7 +338,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([REPLICATION_JOB, replicationId, owner]);
   }
 
-  /** The job in a key of `replicationJob`. */
   replicationJobId(key: Key): string {
     return String(this.#replicator.unpack(key)[3]);
   }
@@ -347,7 +346,7 @@ export class ReplicatorKeys {
     return this.#replicator.pack([FAILURE, baseId, idBytes, digest]);
   }
 
-  /** The failures whose ids begin with these bytes, and have no more of them in their keys. */
+  /** Failures whose keys contain exactly these bytes of the id. */
   failuresOf(baseId: string, idBytes: Uint8Array): { readonly begin: Key; readonly end: Key } {
     return this.#replicator.range([FAILURE, baseId, idBytes]);
   }
@@ -364,7 +363,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([FAILURE_COUNT, baseId]);
   }
 
-  /** The kind that a key of `failureCount` counts. */
   failureKind(key: Key): FailureKind {
     const [phase, status, error] = this.#replicator.unpack(key).slice(2);
     return { phase: String(phase), status: Number(status), error: String(error) };
@@ -378,7 +376,7 @@ export class ReplicatorKeys {
     return this.#replicator.pack([FAILURES_KEPT, baseId]);
   }
 
-  /** The full ids that begin with a base id: it alone, or with suffixes, each behind a plus. */
+  /** The full ids with this base id: itself, and those with suffixes (each after a plus). */
   replicationIdsOf(baseId: string): KeyRange {
     return {
       begin: this.#replicator.pack([REPLICATION_ID, baseId]),
@@ -394,7 +392,6 @@ export class ReplicatorKeys {
     return this.#replicator.pack([ABANDONED, baseId]);
   }
 
-  /** The base id in a key of `abandonedMark`. */
   abandonedBaseId(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -407,7 +404,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([BUDGET]);
   }
 
-  /** The name in a key of `budget`. */
   budgetName(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -436,7 +432,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([OUTAGE]);
   }
 
-  /** The origin in a key of `outage`. */
   outageOrigin(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -449,7 +444,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([OUTAGE_MEMBER, origin]);
   }
 
-  /** The job in a key of `outageMember`. */
   outageJobId(key: Key): string {
     return String(this.#replicator.unpack(key)[2]);
   }
@@ -466,7 +460,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([REMOVED_DATABASE]);
   }
 
-  /** The uuid in a key of `removedDatabase`. */
   removedDatabaseUuid(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -475,7 +468,7 @@ export class ReplicatorKeys {
     return this.#replicator.pack([DATABASES_REMOVED]);
   }
 
-  /** The jobs that want a replication of this base id. */
+  /** Jobs that want a replication with this base id. */
   replicationJobsBelow(baseId: string): KeyRange {
     return {
       begin: this.#replicator.pack([REPLICATION_JOB, baseId]),
@@ -483,7 +476,7 @@ export class ReplicatorKeys {
     };
   }
 
-  /** Everything that versions with another index kept of it. */
+  /** All keys of indexes of older versions. */
   olderIndex(): KeyBounds {
     const { begin } = this.#replicator.range([OLDER_INDEX.first]);
     return { begin, end: this.#replicator.pack([OLDER_INDEX.last + 1]) };
@@ -493,13 +486,12 @@ export class ReplicatorKeys {
     return this.#replicator.pack([STATUS_ROW, list, value, jobId]);
   }
 
-  /** The rows of a list, or those with one value. */
+  /** The rows of a list, optionally with one value. */
   statusRows(list: string, value?: StatusValue): KeyBounds {
     const tuple = value === undefined ? [STATUS_ROW, list] : [STATUS_ROW, list, value];
     return this.#replicator.range(tuple);
   }
 
-  /** The value and the job in a key of `statusRow`. */
   statusOf(key: Key): { readonly value: StatusValue; readonly jobId: string } {
     const [, , value, jobId] = this.#replicator.unpack(key);
     return { value: value as StatusValue, jobId: String(jobId) };
@@ -509,13 +501,13 @@ export class ReplicatorKeys {
     return this.#replicator.pack([STATUS_COUNT, list, value, databaseUuid]);
   }
 
-  /** The counters of a list, or of its rows with one value. */
+  /** The counters of a list, optionally for one value. */
   statusCounts(list: string, value?: StatusValue): KeyBounds {
     const tuple = value === undefined ? [STATUS_COUNT, list] : [STATUS_COUNT, list, value];
     return this.#replicator.range(tuple);
   }
 
-  /** The counters of the rows whose values are texts that begin with this ASCII text, which is not empty. */
+  /** Counters whose values begin with this ASCII prefix, which must not be empty. */
   statusCountsBelow(list: string, prefix: string): KeyBounds {
     const last = prefix.charCodeAt(prefix.length - 1);
     const behind = prefix.slice(0, -1) + String.fromCharCode(last + 1);
@@ -523,7 +515,6 @@ export class ReplicatorKeys {
     return { begin, end: this.#replicator.pack([STATUS_COUNT, list, behind]) };
   }
 
-  /** The value in a key of `statusCount`. */
   countedValue(key: Key): StatusValue {
     return this.#replicator.unpack(key)[2] as StatusValue;
   }
@@ -548,7 +539,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([EVENT]);
   }
 
-  /** The versionstamp in a key of `event`. */
   eventStamp(key: Key): Versionstamp {
     return this.#replicator.unpack(key)[1] as Versionstamp;
   }
@@ -581,7 +571,7 @@ export class ReplicatorKeys {
     return this.#replicator.range([HALTED_REPLICATION, replicationId]);
   }
 
-  /** The run in a key of `haltedRun` or `haltedReplication`. */
+  /** Accepts keys of `haltedRun` and `haltedReplication`. */
   haltedRunOf(key: Key): HaltedRun {
     const [worker, jobId, lock] = this.#replicator.unpack(key).slice(-3);
     return { worker: String(worker), jobId: String(jobId), lock: String(lock) };
@@ -615,7 +605,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([BREACH, kind]);
   }
 
-  /** The job in a key of `breach`. */
   breachedJob(key: Key): string {
     return String(this.#replicator.unpack(key)[2]);
   }
@@ -632,7 +621,6 @@ export class ReplicatorKeys {
     return this.#replicator.pack([PARKED_JOB, jobId]);
   }
 
-  /** The job in a key of `parkedJob`. */
   parkedJobId(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -641,18 +629,17 @@ export class ReplicatorKeys {
     return this.#replicator.pack([WATCHED, source, database, jobId]);
   }
 
-  /** The rows of a source, or those of one of its databases. */
+  /** The rows of a source, optionally of one database. */
   watchedOf(source: string, database?: string): KeyRange {
     const tuple = database === undefined ? [WATCHED, source] : [WATCHED, source, database];
     return this.#replicator.range(tuple);
   }
 
-  /** Where the rows behind this one begin. */
+  /** Start of the rows after this one. */
   behindWatched(source: string, database: string, jobId: string): Key {
     return keyAfter(this.watched(source, database, jobId));
   }
 
-  /** The database and the job in a key of `watched`. */
   watchedJob(key: Key): { readonly database: string; readonly jobId: string } {
     const [, , database, jobId] = this.#replicator.unpack(key);
     return { database: String(database), jobId: String(jobId) };
@@ -679,7 +666,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([RULE]);
   }
 
-  /** The name in a key of `rule`. */
   ruleName(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -692,7 +678,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([RULE_DATABASE, uuid]);
   }
 
-  /** The database in a key of `ruleDatabase`. */
   ruleDatabaseName(key: Key): string {
     return String(this.#replicator.unpack(key)[2]);
   }
@@ -721,7 +706,6 @@ export class ReplicatorKeys {
     return this.#replicator.range([NODE]);
   }
 
-  /** The process in a key of `node`. */
   nodeId(key: Key): string {
     return String(this.#replicator.unpack(key)[1]);
   }
@@ -748,12 +732,11 @@ export class ReplicatorKeys {
     return { begin, end: this.#replicator.pack([RUN_RATE, startMs]) };
   }
 
-  /** When the minute in a key of `runRate` began. */
+  /** Start of the minute in a key of `runRate`. */
   runRateMinute(key: Key): number {
     return Number(this.#replicator.unpack(key)[1]);
   }
 
-  /** The number in a key of `jobRun`. */
   jobRunNumber(key: Key): number {
     return Number(this.#replicator.unpack(key)[2]);
   }

@@ -1,7 +1,4 @@
-/**
- * The replicator as the rest of the program sees it: start and cancel transient jobs, wait for them, look at all jobs.
- * The schedulers of the nodes run them.
- */
+/** Starts, cancels and awaits transient jobs, and gives access to all jobs. */
 import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
@@ -37,10 +34,10 @@ import { type ReplicationIdContext, transientJobId } from "./request/replication
 import { Rules, type RulesParts } from "./rules/rules.ts";
 import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
 
-/** Jobs read in one transaction. */
+/** Jobs read per transaction. */
 const PAGE_ROWS_MAX = 200;
 
-/** The job belongs to another user, or to a document; `reason` is CouchDB's. */
+/** The job belongs to another user or to a document; `reason` is CouchDB's. */
 export class JobNotYoursError extends OperationalError {
   override readonly name = "JobNotYoursError";
 
@@ -49,22 +46,22 @@ export class JobNotYoursError extends OperationalError {
   }
 }
 
-/** Who starts or cancels a transient job: a user's own jobs have ids of their own, and an admin may cancel any. */
+/** The user who starts or cancels a transient job. Admins may cancel any job. */
 export interface Requester extends Authority {
   readonly isAdmin: boolean;
-  /** Of the request of the API, for the log; absent: there was none. */
+  /** Id of the API request for the log, if any. */
   readonly requestId?: string;
 }
 
-/** How a transient job ended. `removed`: it was cancelled meanwhile. */
+/** Outcome of a transient job. `removed`: it was cancelled. */
 export type TransientOutcome =
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
   | { readonly kind: "failed"; readonly failure: ReplicationFailure }
   | { readonly kind: "removed" };
 
-/** Longest wait for a slot. Clients of CouchDB expect the answer immediately, and a cluster may have no free slot. */
+/** Maximum wait for a slot, since CouchDB clients expect an immediate response. */
 const START_MS_MAX = 10_000;
-/** A run that was told to stop has ended by then, or its node is dead or its endpoints do not answer. */
+/** After this time a stopped run has ended, or its node is dead or its endpoints do not respond. */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
 export interface ReplicatorParts extends RemoveJobParts, RulesParts {
@@ -81,29 +78,27 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
 }
 
 export class Replicator {
-  /** What jobs left behind. */
+  /** Lists of failures. */
   readonly failures: JobFailures;
-  /** What an operator can do to a job. */
+  /** Operator commands. */
   readonly commands: JobCommands;
-  /** Jobs in pages, by what is asked for. */
+  /** Filtered pages of jobs. */
   readonly lists: JobLists;
-  /** Jobs that fail, grouped by what their last failures have in common. */
+  /** Groups of failing jobs. */
   readonly failing: FailingGroups;
-  /** What happens to jobs, for those who follow it. */
+  /** Job events. */
   readonly events: JobEvents;
-  /** How far behind jobs are, what holds them back, and their last runs. */
+  /** Lag, hold-ups and recent runs of jobs. */
   readonly measures: JobMeasures;
-  /** The groups that share the slots. */
+  /** Groups that share the slots. */
   readonly groups: JobGroups;
-  /** The servers that jobs copy from and to. */
+  /** Servers that jobs copy from and to. */
   readonly endpoints: ClusterEndpoints;
-  /** The processes that run jobs. */
+  /** Processes that run jobs. */
   readonly nodes: Nodes;
-  /** How many jobs there are of each kind: the metrics of a cluster. */
+  /** Job counts for metrics. */
   readonly figures: JobFiguresReader;
-  /** One replication for each database of a server. */
   readonly rules: Rules;
-  /** Gives many jobs other credentials. */
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
   readonly #subscriptions: JobSubscriptions;
@@ -130,8 +125,8 @@ export class Replicator {
   }
 
   /**
-   * Registers the job type, so that jobs can be added, with the settings that hold for all nodes. At the start of every node, and when
-   * these settings change. A store of a version without an index of jobs gets one first.
+   * Registers the job type with cluster-wide settings. Called at the start of every node, and when
+   * these settings change. Builds the job index first if it is missing.
    */
   async prepare(): Promise<void> {
     const { kv, jobs, config, index } = this.#parts;
@@ -147,7 +142,7 @@ export class Replicator {
     await this.setShares(config);
   }
 
-  /** Shares the slots in this way from now on, on all nodes. */
+  /** Sets how the slots are shared, on all nodes. */
   async setShares({
     fairShare,
     shares,
@@ -162,7 +157,7 @@ export class Replicator {
     );
   }
 
-  /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
+  /** Adds a transient job, or finds the same user's existing one. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
     const { kv, jobs, controls, runtime } = this.#parts;
     const { userName, vouched, isAdmin: wasAdmin, requestId } = requester;
@@ -185,14 +180,15 @@ export class Replicator {
     return id;
   }
 
-  /** The id under which a body with `cancel` names a transient job: its own, or the one that its parameters give. */
+  /** Returns the id of a transient job to be cancelled, given or computed. */
   transientId(replication: Replication, requester: Requester): string {
     return transientJobId(this.#parts.ids, replication, ownerKey(requester));
   }
 
   /**
-   * Cancels a transient job by replication id or job id; returns the id that `_replicate` answers, undefined if none is there. A
-   * continuous job that runs writes its last checkpoint first, so that the same replication goes on there when it is asked for again.
+   * Cancels a transient job by replication id or job id. Returns the id for the response of
+   * `_replicate`, or undefined if not found. A running continuous job writes its last checkpoint
+   * first, so that a repeated request resumes there.
    */
   async cancel(id: string, requester: Requester): Promise<string | undefined> {
     const { kv } = this.#parts;
@@ -208,7 +204,7 @@ export class Replicator {
     });
   }
 
-  /** Undefined when there is none that goes on. Throws a JobNotYoursError for one that this requester may not cancel here. */
+  /** Returns undefined if no such job is active. Throws a JobNotYoursError. */
   async #cancellable(
     tx: ReadTransaction,
     id: string,
@@ -230,12 +226,12 @@ export class Replicator {
     return job;
   }
 
-  /** Has a run end in good order, on whichever node; waits no longer than that may take. The job is paused then, for no other to run it. */
+  /** Stops a run on any node, waiting up to the time limit, and keeps the job paused. */
   async #stop(jobId: string, { userName, requestId }: Requester): Promise<void> {
     const { clock } = this.#parts.runtime;
     await this.commands.pause(jobId, {
       userName,
-      why: "It is cancelled, and writes its last checkpoint",
+      why: "Cancelled; the run writes its last checkpoint",
       ...(requestId === undefined ? {} : { requestId }),
     });
     const isOver = new AbortController();
@@ -251,7 +247,7 @@ export class Replicator {
     }
   }
 
-  /** Waits until a one-shot job has ended, on whichever node. */
+  /** Waits for the end of a one-shot job on any node. */
   async ended(jobId: string, signal: AbortSignal): Promise<TransientOutcome> {
     const decide = (job: Job | undefined): TransientOutcome | undefined => {
       if (job === undefined) return { kind: "removed" };
@@ -263,8 +259,8 @@ export class Replicator {
   }
 
   /**
-   * Waits until a job has begun, and returns its replication id; or until it failed before that. After `START_MS_MAX` it
-   * returns the id that the job has by then: that of the job, if its replication id depends on a filter of the source.
+   * Waits until a job has started or failed, and returns its replication id. After `START_MS_MAX`,
+   * returns the id known by then: the job's, if the replication id depends on a filter.
    */
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
     const decide = (job: Job | undefined): string | ReplicationFailure | undefined => {
@@ -286,19 +282,19 @@ export class Replicator {
     }
   }
 
-  /** A job by replication id or job id; by a replication id the one that `asker` started, if there are several. */
+  /** Finds a job by job id or replication id, preferring `asker`'s. */
   find(id: string, asker?: Authority): Promise<JobEntry | undefined> {
     const { kv, ownership } = this.#parts;
     return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, asker)));
   }
 
-  /** The job of a replication document. */
+  /** Finds the job of a replication document. */
   findDocument(databaseUuid: string, documentId: string): Promise<JobEntry | undefined> {
     const jobId = persistentJobId(databaseUuid, documentId);
     return this.#parts.kv.read((tx) => this.#entry(tx, jobId));
   }
 
-  /** The jobs of those of these replication documents that have one, in the order of the documents as given. */
+  /** Finds the existing jobs of these documents, in the given order. */
   async findDocuments(
     databaseUuid: string,
     documentIds: readonly string[],
@@ -308,7 +304,7 @@ export class Replicator {
     return jobIds.flatMap((id) => found.get(id) ?? []);
   }
 
-  /** Every job in order of its id; those of one `_replicator` database if its uuid is given. */
+  /** All jobs by id, optionally of one `_replicator` database. */
   async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
     const { kv, jobs, backlogs } = this.#parts;
     const prefix = databaseUuid === undefined ? "" : persistentJobId(databaseUuid, "");
@@ -344,7 +340,7 @@ export class Replicator {
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
-  /** Looks at the job, and again with each event of it, or with each of a state, until `decide` has an answer. */
+  /** Calls `decide` now and at each event of the job, until it returns an answer. */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,

@@ -395,7 +395,7 @@ describe("a continuous feed", () => {
       expect(JSON.parse((await next).value)).toMatchObject({ id });
     }
     const last = pieces.next();
-    leaving.abort(new Error("The client has gone"));
+    leaving.abort(new Error("The client has disconnected"));
     expect(JSON.parse((await last).value)).toMatchObject({ last_seq: seq });
     expect((await pieces.next()).done).toBe(true);
   });
@@ -418,7 +418,7 @@ describe("a continuous feed", () => {
     expect((await pieces.next()).value).toBe("");
     expect((await pieces.next()).value).toBe("\n");
     expect((await pieces.next()).value).toBe("\n");
-    leaving.abort(new Error("The client has gone"));
+    leaving.abort(new Error("The client has disconnected"));
     await pieces.return?.();
   });
 

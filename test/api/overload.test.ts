@@ -71,7 +71,7 @@ describe("a node with too much to do", () => {
     const second = hold(leaving.signal);
     await settled();
     expect(answers).toHaveLength(1);
-    leaving.abort(new Error("The client has gone"));
+    leaving.abort(new Error("The client has disconnected"));
     await second;
     const third = hold();
     await settled();

@@ -43,7 +43,7 @@ test.each([
   const body = { selector: { text: { $regex: "(a|b)*c" } } };
   const answer = api.ask(request, { body, signal: leaving.signal }).catch(() => "ended");
   await arrived;
-  leaving.abort(new Error("The client has gone"));
+  leaving.abort(new Error("The client has disconnected"));
   await answer;
   expect(calls.map(({ share }) => share)).toEqual([{ user: "eve", database: "films" }]);
 });

@@ -137,7 +137,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   const middle = Buffer.from(bytes);
   middle[Math.floor(bytes.length / 2)] = (bytes[Math.floor(bytes.length / 2)] as number) ^ 1;
   for (const [content, reason] of [
-    [middle, "a block does not have its checksum"],
+    [middle, "the checksum of a block is wrong"],
     [bytes.subarray(0, -100), "it ends too early"],
     [Buffer.from("not a backup at all"), "it does not begin like a backup"],
   ] as const) {

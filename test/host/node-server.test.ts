@@ -49,7 +49,7 @@ test("a client that goes before its answer aborts its request, and no other", as
   expect(signal.aborted).toBe(false);
   client.destroy();
   await once(signal, "abort");
-  expect(signal.reason.message).toBe("The client has gone");
+  expect(signal.reason.message).toBe("The client has disconnected");
   expect(others.map((call) => call.signal.aborted)).toEqual([false]);
 });
 

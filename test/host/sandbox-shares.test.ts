@@ -53,11 +53,11 @@ test.each([
   );
   const settled = Promise.allSettled(endless);
   expect(await ask(SHORT, { user: "ann", database: "films" })).toEqual([true]);
-  stopping.abort(new Error("The client has gone"));
+  stopping.abort(new Error("The client has disconnected"));
   const reasons = (await settled).map(
     (each) => each.status === "rejected" && `${each.reason} ${each.reason.reason ?? ""}`.trim(),
   );
-  expect(new Set(reasons)).toEqual(new Set(["Error: The client has gone"]));
+  expect(new Set(reasons)).toEqual(new Set(["Error: The client has disconnected"]));
 });
 
 test("functions of clients that have gone stop, and give their threads back", async () => {
@@ -67,7 +67,7 @@ test("functions of clients that have gone stop, and give their threads back", as
   const endless = ["a", "b", "c"].map((user) => ask(ENDLESS, { user, database: user, signal }));
   const settled = Promise.allSettled(endless);
   const waiting = ask(SHORT, { user: "ann", database: "films" });
-  stopping.abort(new Error("The client has gone"));
+  stopping.abort(new Error("The client has disconnected"));
   await settled;
   expect(await waiting).toEqual([true]);
 });
@@ -109,11 +109,11 @@ test.each([
   );
   const settled = Promise.allSettled(slow);
   expect(await match('{"n":1}', '{"n":1}', { user: "ann", database: "films" })).toBe(true);
-  stopping.abort(new Error("The client has gone"));
+  stopping.abort(new Error("The client has disconnected"));
   const reasons = (await settled).map(
     (each) => each.status === "rejected" && `${each.reason} ${each.reason.reason ?? ""}`.trim(),
   );
-  expect(new Set(reasons)).toEqual(new Set(["Error: The client has gone"]));
+  expect(new Set(reasons)).toEqual(new Set(["Error: The client has disconnected"]));
 });
 
 test("slow selectors of clients that have gone stop, and give their threads back", async () => {
@@ -124,7 +124,7 @@ test("slow selectors of clients that have gone stop, and give their threads back
   );
   const settled = Promise.allSettled(slow);
   const waiting = match('{"n":1}', '{"n":1}', { user: "ann", database: "films" });
-  stopping.abort(new Error("The client has gone"));
+  stopping.abort(new Error("The client has disconnected"));
   await settled;
   expect(await waiting).toBe(true);
 });

@@ -239,8 +239,8 @@ test("a target without a valid name is told with the rule, and the other databas
   await put(node, { ...USERS, target: "http://far.example/{1}" });
   const found = await once(node, { jobCount: 1, matchedCount: 3, faultCount: 2 });
   expect(found.faults).toEqual([
-    { database: "user-7", reason: '"7" is no name of a database: it would be the target' },
-    { database: "user-8", reason: '"8" is no name of a database: it would be the target' },
+    { database: "user-7", reason: '"7" is not a valid database name, but would be the target' },
+    { database: "user-8", reason: '"8" is not a valid database name, but would be the target' },
   ]);
 });
 

@@ -91,7 +91,7 @@ test("what is announced of a job that _replicate adds names its request as the a
   const body = { source: SOURCE, target: "elsewhere", continuous: true };
   const asked = world.ask("POST /_replicate", { body, signal: stopping.signal });
   const fields = await added.promise;
-  stopping.abort(new Error("The client has gone"));
+  stopping.abort(new Error("The client has disconnected"));
   const requestId = (await asked).headers["X-Couch-Request-ID"];
   expect(fields).toMatchObject({ requestId });
 });

@@ -72,6 +72,6 @@ test("a client that goes leaves the line", async () => {
   for (let body = 0; body < 2; body++) await budget.open().hold(MIB, never);
   const leaving = new AbortController();
   const waiting = budget.open().hold(MIB, leaving.signal);
-  leaving.abort(new Error("The client has gone"));
+  leaving.abort(new Error("The client has disconnected"));
   await expect(waiting).rejects.toThrow("has gone");
 });

@@ -1,9 +1,10 @@
 /**
- * Copies all rows of a store that nobody uses into an empty one, whatever engines they have. The format of rows is the same on every
- * engine; what differs is how far each has counted its versions, which order the changes of databases.
+ * Copies all rows of an unused store into an empty one, on any engines. Rows have the same format
+ * everywhere, but each engine counts its own versions, which order a database's changes.
  *
- * FoundationDB lets nobody read one version for longer than five seconds, so the source is read page by page, each at a version of its
- * own, and once more at the end: a row that has changed in between was written by a node that runs.
+ * FoundationDB cannot read at one version for more than five seconds. The source is therefore read
+ * in pages, each at its own version, and again at the end: a difference means that a node is
+ * running.
  */
 import { createHash } from "node:crypto";
 import { type Clock, concatBytes, utf8Encode } from "../../base/index.ts";
@@ -21,17 +22,17 @@ import {
 
 type Rows = readonly KeyValue[];
 
-/** A store that is filled. Give `close` to `finally`. */
+/** A store being filled. Call `close` in a `finally` block. */
 export interface CopyTarget {
-  /** Rejects with KV_UNAVAILABLE and the reason when no rows can be taken whose versionstamps are at most `version`. */
+  /** Rejects with KV_UNAVAILABLE if the target cannot accept versionstamps up to `version`. */
   begin(version: number): Promise<void>;
-  /** Rows that come after all before, of some megabyte together. */
+  /** Adds rows, about a megabyte per call, in ascending key order. */
   put(rows: Rows): Promise<void>;
-  /** What was put, in order. */
+  /** Returns the rows put so far, in order. */
   pages(): AsyncIterable<Rows> | Iterable<Rows>;
-  /** Makes it a store that nodes may open. */
+  /** Allows nodes to open the store. */
   finish(version: number): Promise<void>;
-  /** Leaves nothing of it, unless it is finished. */
+  /** Deletes everything, unless the store is finished. */
   close(): Promise<void>;
 }
 
@@ -39,13 +40,12 @@ export interface CopyStoreParts {
   readonly clock: Clock;
   readonly source: KeyValueStore;
   readonly target: CopyTarget;
-  /** Who uses the source writes at least once in so long. */
+  /** A running node writes at least once within this time. */
   readonly quietMs: number;
-  /** Told of the rows that were copied so far. */
+  /** Reports the number of rows copied so far. */
   readonly onRows?: (rowCount: number) => void;
 }
 
-/** What was copied. */
 export interface CopySummary {
   readonly rowCount: number;
   readonly byteCount: number;
@@ -53,9 +53,9 @@ export interface CopySummary {
 
 const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 const PAGE_BYTES = 1_000_000;
-/** No tuple begins with it. The ids of transactions that do are for those who wrote them, and are not copied. */
+/** End of the tuple range. Later keys are transaction ids, which are not copied. */
 const BEHIND_TUPLES = new Uint8Array([0xfe]);
-/** Exists in a cluster while a store is being copied into it. */
+/** Present in a cluster while a store is being copied into it. */
 export const COPY_MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);
 const TUPLES = { begin: FIRST_KEY, end: BEHIND_TUPLES };
 const MARK = new Uint8Array([1]);
@@ -64,7 +64,7 @@ export const COPY_KEY_SHAPES: readonly KeyShape[] = [
   { key: '0xfe "copy"', value: "1", note: "in a cluster into which a store is being copied" },
 ];
 
-/** Copies and compares; rejects with KV_UNAVAILABLE and the reason, and then nothing is left of the target. */
+/** Copies and compares. Rejects with KV_UNAVAILABLE and deletes the target on failure. */
 export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   const { clock, source, target, quietMs, onRows } = parts;
   const version = Number(await source.read((tx) => tx.readVersion()));
@@ -91,7 +91,7 @@ export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   return { rowCount: copied.rowCount, byteCount: copied.byteCount };
 }
 
-/** A store on a cluster, which has all rows as soon as they are put: a mark tells that it is not whole. */
+/** A store in a FoundationDB cluster. A mark shows that it is incomplete. */
 export class ClusterCopyTarget implements CopyTarget {
   readonly #kv: KeyValueStore;
   #state: "closed" | "begun" | "finished" = "closed";
@@ -137,7 +137,7 @@ export class ClusterCopyTarget implements CopyTarget {
     return this.#write((tx) => tx.clearRange(EVERYTHING));
   }
 
-  /** The version of the commit that writes the mark. */
+  /** Returns the commit version of the transaction that writes the mark. */
   async #mark(): Promise<number> {
     let stamp: Versionstamp | undefined;
     await this.#write((tx) => {
@@ -149,18 +149,18 @@ export class ClusterCopyTarget implements CopyTarget {
     return stamp === undefined ? 0 : versionOf(stamp);
   }
 
-  /** What is written once is written as well twice. */
+  /** Idempotent. */
   #write(body: (tx: Transaction) => void): Promise<void> {
     return this.#kv.transact(async (tx) => body(tx), { whenUnknown: "retry" });
   }
 }
 
-/** Whether a copy into this store was cut off: no node may open it. */
+/** Whether a copy into this store was interrupted. Nodes must not open such a store. */
 export async function isCopyUnfinished(kv: KeyValueStore): Promise<boolean> {
   return (await kv.read((tx) => tx.get(COPY_MARK_KEY))) !== undefined;
 }
 
-/** All rows of a store, each page at a version of its own. */
+/** Reads all rows of a store, each page at its own version. */
 async function* pagesOf(kv: KeyValueStore): AsyncGenerator<Rows> {
   for (let begin = FIRST_KEY; ; ) {
     const range = { begin, end: BEHIND_TUPLES };
@@ -178,7 +178,7 @@ async function digestOf(pages: AsyncIterable<Rows> | Iterable<Rows>): Promise<Ro
   return digest;
 }
 
-/** Tells whether two sequences of rows are the same. */
+/** Compares two sequences of rows by a digest. */
 class RowDigest {
   rowCount = 0;
   byteCount = 0;
@@ -196,14 +196,14 @@ class RowDigest {
     this.rowCount += rows.length;
   }
 
-  /** Ends it. */
+  /** No rows can be added afterwards. */
   get text(): string {
     this.#text ??= this.#hash.digest("hex");
     return this.#text;
   }
 }
 
-/** The first eight bytes. */
+/** Decodes the commit version (the first eight bytes). */
 function versionOf({ bytes }: Versionstamp): number {
   return Number(Buffer.from(bytes).readBigUInt64BE(0));
 }

@@ -60,7 +60,7 @@ test("a backup that ends anywhere before its end, or goes on behind it, is refus
   }
   writeFileSync(file, Buffer.concat([bytes, Buffer.alloc(1)]));
   await expect(readBackup(file, {})).rejects.toMatchObject({
-    details: { reason: "something follows its end" },
+    details: { reason: "there is data after its end" },
   });
 });
 

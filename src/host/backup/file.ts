@@ -1,4 +1,4 @@
-/** Backups in files: written under another name until they are whole and on the disk, and read block by block. */
+/** Backup files: written under a temporary name until complete and synced, and read in blocks. */
 import { randomUUID } from "node:crypto";
 import { existsSync, linkSync, rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -19,21 +19,20 @@ import {
   PAYLOAD_BYTES_MAX,
 } from "./format.ts";
 
-/** The file holds every password of the store and the secret that signs sessions. */
+/** The file contains all passwords and the secret that signs sessions. */
 const FILE_MODE = 0o600;
 
-/** What a backup is and how much is in it. */
 export type BackupSummary = BackupHead & BackupEnd;
 
-/** What becomes of a backup as it is read. It is whole only when `readBackup` resolves. */
+/** Receives a backup's contents. They are verified only once `readBackup` resolves. */
 export interface BackupVisitor {
   head?(head: BackupHead): void;
   rows?(rows: readonly KeyValue[]): void;
 }
 
 /**
- * Writes a backup of `pages`, whose keys are in order, and reads it again. The file gets its name when it is whole and on the disk; a
- * backup that fails leaves nothing. Rejects with BACKUP_NOT_WRITTEN and the reason.
+ * Writes `pages`, whose keys are in order, then verifies the file and renames it. A failed backup
+ * leaves no file. Rejects with BACKUP_NOT_WRITTEN and the reason.
  */
 export async function writeBackup(
   path: string,
@@ -45,7 +44,7 @@ export async function writeBackup(
   try {
     await writeDraft(draft, head, pages);
     const summary = await readBackup(draft, {});
-    // Unlike a new name for it, a link never takes the place of a file that has come meanwhile.
+    // Unlike a rename, a link never replaces a file created meanwhile.
     linkSync(draft, path);
     rmSync(draft);
     saveFolder(dirname(path));
@@ -83,10 +82,7 @@ async function writeDraft(
   }
 }
 
-/**
- * Reads a backup from beginning to end. Rejects with BACKUP_DAMAGED when it is not whole, and with the error of the system when it cannot
- * be opened.
- */
+/** Reads a backup. Rejects with BACKUP_DAMAGED, or the system's error if it cannot be opened. */
 export async function readBackup(path: string, visitor: BackupVisitor): Promise<BackupSummary> {
   const file = await open(path, "r");
   try {
@@ -105,7 +101,7 @@ class NotAFileError extends OperationalError {
 
 async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<BackupSummary> {
   if (!(await readBytes(file, MAGIC.length)).equals(MAGIC)) {
-    throw new BackupDamagedError("it does not begin like a backup of a format that is known");
+    throw new BackupDamagedError("it does not have a known backup format");
   }
   const decoder = new BlockDecoder();
   const counted = new RowCounter();
@@ -131,19 +127,18 @@ async function checkEnd(file: FileHandle, told: BackupEnd, found: BackupEnd): Pr
     throw new BackupDamagedError(`it has ${found.rowCount} rows instead of ${told.rowCount}`);
   }
   const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1);
-  if (bytesRead > 0) throw new BackupDamagedError("something follows its end");
+  if (bytesRead > 0) throw new BackupDamagedError("there is data after its end");
 }
 
 async function readBlock(file: FileHandle, decoder: BlockDecoder): Promise<BackupBlock> {
   const head = await readBytes(file, BLOCK_HEAD_BYTES);
   const payloadBytes = head.readUInt32BE();
   if (payloadBytes > PAYLOAD_BYTES_MAX) {
-    throw new BackupDamagedError("a block claims to be longer than blocks can be");
+    throw new BackupDamagedError("a block exceeds the maximum length");
   }
   return decoder.decode(head, await readBytes(file, payloadBytes + DIGEST_BYTES));
 }
 
-/** The next bytes of the file. */
 async function readBytes(file: FileHandle, byteCount: number): Promise<Buffer> {
   const bytes = Buffer.alloc(byteCount);
   let length = 0;

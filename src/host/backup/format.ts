@@ -1,13 +1,13 @@
 /**
- * The format of a backup: what a store holds at one version, whatever engine it has.
+ * Format of a backup: the contents of a store at one version, independent of the engine.
  *
  *   file   = magic block+
  *   block  = length (4 bytes) kind (1 byte) payload digest (32 bytes)
- *   digest = SHA-256 of the digest before (none for the first), length, kind, payload
+ *   digest = SHA-256 of the previous digest (except in the first block), length, kind, payload
  *
- * The first block is the head, as JSON. Blocks of rows follow, with the keys in order, and an end, which counts them. As each digest
- * covers the one before, that of the end covers the file: a block that was changed, moved, or left out is found, and so is a file that
- * ends too early. All numbers are big-endian. The digests find accidents, not forgeries.
+ * The first block is the head, in JSON. Blocks of rows in key order follow, then the end block with
+ * their number. Digests are chained, so the last one covers the file: modified, moved or missing
+ * blocks and truncation are detected, but not forgery. Numbers are big-endian.
  */
 import { createHash } from "node:crypto";
 import { OperationalError } from "../../base/index.ts";
@@ -22,23 +22,23 @@ const END = 2;
 export const BLOCK_HEAD_BYTES = 5;
 export const DIGEST_BYTES = 32;
 
-/** A page of rows is about a megabyte, and no transaction writes more than ten. What claims to be longer is damaged. */
+/** Maximum payload. A page is about a megabyte, and a transaction at most ten. */
 export const PAYLOAD_BYTES_MAX = 16_000_000;
 
-/** Of each row: the length of the key, that of the value. */
+/** Lengths of key and value. */
 const ROW_HEAD_BYTES = 6;
 
 export interface BackupHead {
   readonly madeAtMs: number;
-  /** The version of the program that made it. */
+  /** Version of the program that wrote the backup. */
   readonly program: string;
-  /** No versionstamp among the rows is later than this version of the store. */
+  /** Store version; no versionstamp in the rows is later. */
   readonly version: number;
 }
 
 export interface BackupEnd {
   readonly rowCount: number;
-  /** Of keys and values. */
+  /** Total size of keys and values. */
   readonly byteCount: number;
 }
 
@@ -47,14 +47,14 @@ export type BackupBlock =
   | { readonly kind: "rows"; readonly rows: readonly KeyValue[] }
   | { readonly kind: "end"; readonly end: BackupEnd };
 
-/** The file is no whole backup; `details.reason` says where. */
+/** The file is not a complete backup; `details.reason` says why. */
 export class BackupDamagedError extends OperationalError {
   constructor(reason: string, options?: ErrorOptions) {
     super("BACKUP_DAMAGED", "The backup is damaged", { reason }, options);
   }
 }
 
-/** Encodes blocks in order, each with its digest. */
+/** Encodes blocks in order, with chained digests. */
 export class BlockEncoder {
   #digest: Uint8Array = new Uint8Array(0);
 
@@ -68,16 +68,16 @@ export class BlockEncoder {
   }
 }
 
-/** Decodes blocks in order. Throws BACKUP_DAMAGED for one that is not what was written at its place. */
+/** Decodes blocks in order. Throws BACKUP_DAMAGED for a block that does not match its digest. */
 export class BlockDecoder {
   #digest: Uint8Array = new Uint8Array(0);
 
-  /** `rest`: the payload and the digest. */
+  /** `rest` is the payload followed by the digest. */
   decode(head: Buffer, rest: Buffer): BackupBlock {
     const payload = rest.subarray(0, rest.length - DIGEST_BYTES);
     const digest = digestOf(this.#digest, head, payload);
     if (!digest.equals(rest.subarray(payload.length))) {
-      throw new BackupDamagedError("a block does not have its checksum");
+      throw new BackupDamagedError("the checksum of a block is wrong");
     }
     this.#digest = digest;
     return decodePayload(head.readUInt8(4), payload);
@@ -99,7 +99,7 @@ function encodePayload(block: BackupBlock): [kind: number, payload: Buffer] {
   }
 }
 
-/** Of a payload whose digest is right, so it is what this program wrote. */
+/** Decodes a payload whose digest has been verified. */
 function decodePayload(kind: number, payload: Buffer): BackupBlock {
   switch (kind) {
     case HEAD:

@@ -1,6 +1,6 @@
 /**
- * The store on a FoundationDB cluster. When the cluster is away, calls wait until it is back, an event reports it, and
- * `isAvailable` returns false.
+ * The store on a FoundationDB cluster. While the cluster is unreachable, calls wait, an event
+ * reports the outage, and `isAvailable` returns false.
  */
 import { readFile } from "node:fs/promises";
 import type { Runtime } from "../../base/index.ts";
@@ -17,34 +17,36 @@ import { FoundationDbTransaction } from "./transaction.ts";
 
 export interface FoundationDbOptions {
   readonly runtime: Runtime;
-  /** Default: `FDB_CLUSTER_FILE`, or FoundationDB's own default place. */
+  /** Default: `FDB_CLUSTER_FILE`, or FoundationDB's own default path. */
   readonly clusterFile?: string | undefined;
-  /** What the client must speak. The default is spoken by clients from 6.3 to 7.3. */
+  /** FoundationDB API version. Clients from 6.3 to 7.3 support the default. */
   readonly apiVersion?: number | undefined;
-  /** What the package is told to have been built with; not above what the client library knows. */
+  /** Header version passed to the package; must not exceed that of the client library. */
   readonly headerVersion?: number | undefined;
-  /** Every key is below this name: so a cluster holds several stores that know nothing of each other. */
+  /** Key prefix, which allows several independent stores in a cluster. */
   readonly prefix?: string | undefined;
-  /** Watches that the client may have at once; above it, who waits looks for himself. The default is the most that there can be. */
+  /** Maximum number of watches (default: FoundationDB's maximum). Further keys are polled. */
   readonly watchCountMax?: number | undefined;
 }
 
 const API_VERSION = 630;
 
-/** FoundationDB's highest value; without the option it is 10,000. A running job has one, and another one if it follows a database of this store. */
+/** FoundationDB's maximum; its default is 10,000. A running job needs one or two watches. */
 const WATCH_COUNT_MAX = 1_000_000;
 
-/** FoundationDB's place for the cluster file where nothing is said. */
+/** FoundationDB's default path of the cluster file. */
 const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
 
-/** A cluster that recovers from the loss of a process answers again within this time; longer is worth a line. */
+/** A cluster recovers from the loss of a process within this time; a longer outage is reported. */
 const AWAY_AFTER_MS = 5_000;
 const LOOK_EVERY_MS = 1_000;
 
-/** For whom the client has no watch left. Each look is a transaction, and there are as many of them as watches too many. */
+/** Interval for polling keys without a watch. Each poll is a transaction. */
 const WITHOUT_WATCH_MS = 5_000;
 
-/** Opens the store; rejects with KV_UNUSABLE when the package, the client library or the cluster file is missing. */
+/**
+ * Opens the store. Rejects with KV_UNUSABLE if package, client library or cluster file is missing.
+ */
 export async function openFoundationDbEngine(options: FoundationDbOptions): Promise<Engine> {
   const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;
   const { watchCountMax = WATCH_COUNT_MAX } = options;
@@ -58,7 +60,7 @@ export async function openFoundationDbEngine(options: FoundationDbOptions): Prom
   return new SubspaceEngine(engine, Subspace.fromTuple([options.prefix]).prefix);
 }
 
-/** Path of the cluster file, whether it is configured or not. */
+/** Returns the configured or default path of the cluster file. */
 export function clusterFileOf(clusterFile: string | undefined): string {
   return clusterFile ?? process.env.FDB_CLUSTER_FILE ?? DEFAULT_CLUSTER_FILE;
 }
@@ -78,7 +80,7 @@ class FoundationDbEngine implements Engine {
   readonly #clusterFile: string;
   readonly #database: FdbDatabase;
   readonly #watches = new Set<FdbWatch>();
-  /** When each call that is under way began. */
+  /** Calls in progress, oldest first. */
   readonly #calls = new Set<{ readonly sinceMs: number }>();
   readonly #look: NodeJS.Timeout;
   readonly #closing = new AbortController();
@@ -113,7 +115,7 @@ class FoundationDbEngine implements Engine {
     if (this.#closed) return;
     this.#closed = true;
     clearInterval(this.#look);
-    // A watch that is left would keep the process alive.
+    // Remaining watches would keep the process alive.
     for (const watch of this.#watches) watch.cancel();
     this.#closing.abort(new KeyValueError("KV_CLOSED", { closed: "watch" }));
     this.#database.close();
@@ -131,7 +133,6 @@ class FoundationDbEngine implements Engine {
     }
   }
 
-  /** Calls are in the order of their begin. */
   #lookForDelay(): void {
     const [oldest] = this.#calls;
     if (oldest === undefined) return;

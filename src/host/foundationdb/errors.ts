@@ -1,4 +1,4 @@
-/** FoundationDB's error numbers in this layer's terms. */
+/** Translates FoundationDB's error numbers into this layer's errors. */
 import { AssertionError, errorCode } from "../../base/index.ts";
 import { KeyValueError, type KeyValueErrorCode } from "../../kv/index.ts";
 
@@ -15,14 +15,14 @@ const CODES: Readonly<Record<number, KeyValueErrorCode>> = {
 };
 
 /**
- * The client could not get a read version that some server still serves or already knows; another attempt may: future
- * version, process behind, batch limit, proxy memory, tag throttled, cluster version changed.
+ * No usable read version; a retry may get one: future version, process behind, batch limit, proxy
+ * memory, tag throttled, cluster version changed.
  */
 const OTHER_VERSION = new Set([1009, 1037, 1039, 1042, 1051, 1078, 1213]);
 
-/** What only a defect of the caller brings about. */
+/** Errors that only a programming error can cause. */
 const PROGRAMMER_ERRORS: Readonly<Record<number, string>> = {
-  1036: "What a versionstamp completes cannot be read in the same transaction",
+  1036: "A versionstamped key or value cannot be read in the same transaction",
   2000: "The operation was not valid",
   2004: "A key does not begin with 0xff",
   2005: "A range does not end before it begins",
@@ -32,7 +32,7 @@ const TOO_MANY_WATCHES = 1032;
 const CLUSTER_VERSION_CHANGED = 1039;
 const NO_CLUSTER_FILE = new Set([1515, 1516, 1517]);
 
-/** `committing`: whether a commit may have been carried out although it failed so. */
+/** `committing` is true if the commit may have succeeded despite the error. */
 export function fdbError(error: unknown, committing = false): Error {
   if (errorCode(error) !== undefined) return error as Error;
   const fdbCode = (error as { code?: unknown }).code;
@@ -46,7 +46,7 @@ export function fdbError(error: unknown, committing = false): Error {
   );
 }
 
-/** The client has as many watches as it may. */
+/** Whether the client has reached its maximum number of watches. */
 export function isTooManyWatches(error: unknown): boolean {
   return (error as { code?: unknown }).code === TOO_MANY_WATCHES;
 }

@@ -1,6 +1,6 @@
 /**
- * The used part of the `foundationdb` package: an optional peer, loaded when a store on FoundationDB is opened. One
- * sentence reports a missing part. Only calls that clients from 6.3 on have are declared here.
+ * Declares the part of the `foundationdb` package in use: calls supported by clients from 6.3 on.
+ * It is an optional peer dependency, loaded when a FoundationDB store is opened.
  */
 import { isMainThread } from "node:worker_threads";
 import { assert } from "../../base/index.ts";
@@ -10,7 +10,7 @@ export interface FdbSelector {
   readonly key: Buffer;
   readonly orEqual: boolean;
   readonly offset: number;
-  /** The package tells selectors from keys by it. */
+  /** Distinguishes selectors from keys within the package. */
   readonly _isKeySelector: true;
 }
 
@@ -55,7 +55,7 @@ export interface FdbPackage {
   open(clusterFile: string | undefined, options: { readonly max_watches: number }): FdbDatabase;
 }
 
-/** Numbers of the C API, which never change. */
+/** Constants of the C API, which never change. */
 export const FDB_OPERATIONS = {
   add: 2,
   max: 12,
@@ -64,10 +64,10 @@ export const FDB_OPERATIONS = {
   setVersionstampedValue: 15,
 } as const;
 
-/** All that is left of the range, as fast as it can be had. */
+/** Streaming mode that returns the rest of the range as fast as possible. */
 export const FDB_WANT_ALL = -2;
 
-/** A variable, so that the compiler does not ask for a package that need not be there. */
+/** Not a literal, so that the compiler does not resolve this optional package. */
 const PACKAGE: string = "foundationdb";
 
 export async function loadFdbPackage(
@@ -78,7 +78,8 @@ export async function loadFdbPackage(
   try {
     const loaded = (await import(PACKAGE)) as { readonly default?: FdbPackage } & FdbPackage;
     const fdb = loaded.default ?? loaded;
-    // Two arguments: with one, the package asks for the version that it was built with, which older clients lack.
+    // With one argument, the package requires the version it was built with, which older clients
+    // lack.
     fdb.setAPIVersion(apiVersion, headerVersion);
     return fdb;
   } catch (error) {
@@ -88,7 +89,7 @@ export async function loadFdbPackage(
 
 function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  // The second is what a bundler makes of the first.
+  // The second form is a bundler's rewording of the first.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
     return "the store on FoundationDB needs FoundationDB's client library, and then the npm package foundationdb, which npm skips without the library: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
   }

@@ -1,7 +1,4 @@
-/**
- * A transaction of FoundationDB as this layer's `Transaction`. FoundationDB's client has snapshots, buffered writes and
- * conflicts itself.
- */
+/** Adapts a FoundationDB transaction to `Transaction`. */
 import { abortable, compareBytes, errorCode, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,
@@ -43,12 +40,12 @@ import {
   type FdbWatch,
 } from "./package.ts";
 
-/** What the engine keeps of all its transactions. */
+/** State that the engine keeps across transactions. */
 export interface FoundationDbMonitor {
-  /** Settles as `call` does; a call that takes long is noticed. */
+  /** Settles as `call` does, and detects slow calls. */
   observe<T>(call: Promise<T>): Promise<T>;
   readonly watches: Set<FdbWatch>;
-  /** Until somebody who could not get a watch may look for himself; rejects with KV_CLOSED when the engine closes. */
+  /** Waits before polling a key without a watch. Rejects with KV_CLOSED on close. */
   pause(signal: AbortSignal): Promise<void>;
 }
 
@@ -82,7 +79,8 @@ class FoundationDbReads implements ReadTransaction {
   async getKey(selector: KeySelector): Promise<Key> {
     checkBound(selector.key);
     const key = await this.#read(() => this.#reads.getKey(fdbSelector(selector)));
-    // The package says undefined for the empty key, which is also what is before the first.
+    // The package returns undefined for the empty key, which also denotes the position before all
+    // keys.
     if (key === undefined) return FIRST_KEY;
     return key[0] === BEHIND_LAST_KEY[0] ? BEHIND_LAST_KEY : plainBytes(key);
   }
@@ -97,8 +95,8 @@ class FoundationDbReads implements ReadTransaction {
     if (options.reverse !== true || this.#isSnapshot || begin === undefined || end === undefined) {
       return this.#readPage(this.#reads, range, options);
     }
-    // FoundationDB remembers the whole range for a page from the end, also for the last row alone: too much for many who
-    // write behind each other. What was looked at is enough.
+    // For a reverse page, FoundationDB adds the whole range to the conflicts, even if only the last
+    // row is read: too much for concurrent appenders. Add only the part read.
     const page = await this.#readPage(this.#reads.snapshot(), range, options);
     const last = page.entries[page.entries.length - 1];
     const lookedAt = page.stoppedBy === "exhausted" || last === undefined ? begin : last.key;
@@ -243,7 +241,7 @@ export class FoundationDbTransaction
   addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     checkRange(begin, end);
     this.#assertOpen();
-    // Otherwise the version to compare with would be that of the commit.
+    // Fixes the read version: otherwise it would be that of the commit.
     this.readVersion().catch(() => {});
     this.#transaction.addReadConflictRange(buffer(begin), buffer(end));
   }
@@ -284,7 +282,7 @@ export class FoundationDbTransaction
     this.#assertOpen();
     this.#state = "committing";
     try {
-      // Asked for before the commit, as the client demands.
+      // The client requires requesting it before the commit.
       const stamp = this.hasWrites ? this.#transaction.getVersionstamp() : undefined;
       await this.monitor.observe(this.#transaction.rawCommit());
       this.#state = "committed";
@@ -296,7 +294,7 @@ export class FoundationDbTransaction
   }
 
   cancel(): void {
-    // After a commit its watches are still to be served.
+    // After a commit, the transaction's watches remain active.
     if (this.#state !== "open") return;
     this.#state = "ended";
     this.#transaction.rawCancel();
@@ -334,7 +332,7 @@ class FoundationDbWatch implements Watch {
   }
 
   async fired(signal?: AbortSignal): Promise<void> {
-    // The transaction was not committed, or its commit is unknown: there is nothing known to wait for.
+    // Not committed, or unknown: there is no version to wait for.
     if (this.#isVoid()) return;
     await abortable(this.#change(signal), signal);
   }
@@ -352,8 +350,8 @@ class FoundationDbWatch implements Watch {
       if (cancelled.aborted || errorCode(fdbError(error)) === "KV_CLOSED") {
         throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
       }
-      // The watch is lost, and changes with it: the waiting code reads again. Where there are too many watches it would
-      // lose the next one at once, too.
+      // A lost watch counts as a change: the caller reads again. With too many watches the next one
+      // would be lost too, so pause first.
       if (!isTooManyWatches(error)) return;
       const ends = signal === undefined ? cancelled : AbortSignal.any([cancelled, signal]);
       await this.#monitor.pause(ends);
@@ -361,7 +359,7 @@ class FoundationDbWatch implements Watch {
   }
 }
 
-/** The same memory; the package copies what it is given at once. */
+/** Shares memory; the package copies its arguments synchronously. */
 function buffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
@@ -374,7 +372,7 @@ function selectorOf(bound: Key | KeySelector): KeySelector {
   return bound instanceof Uint8Array ? firstGreaterOrEqual(bound) : bound;
 }
 
-/** The key where a range begins or ends, when that needs no look at the store. */
+/** Returns the key at a bound, if it can be determined without reading. */
 function boundOf(bound: Key | KeySelector): Key | undefined {
   if (bound instanceof Uint8Array) return bound;
   if (bound.offset !== 1) return undefined;
@@ -385,12 +383,12 @@ function fdbSelector({ key, orEqual, offset }: KeySelector): FdbSelector {
   return { key: buffer(key), orEqual, offset, _isKeySelector: true };
 }
 
-/** Zero means no limit to the client. */
+/** The client takes zero for unlimited. */
 function limitOf(limit: number): number {
   return limit > 0x7fffffff ? 0 : Math.max(1, limit);
 }
 
-/** The bytes and, in four little-endian bytes behind them, where the commit writes. */
+/** Appends the offset of the versionstamp as four little-endian bytes. */
 function withOffset({ bytes, offset }: VersionstampedBytes): Buffer {
   const packed = Buffer.allocUnsafe(bytes.length + 4);
   packed.set(bytes);

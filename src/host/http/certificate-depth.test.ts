@@ -2,7 +2,7 @@ import type { PeerCertificate } from "node:tls";
 import { expect, test } from "vitest";
 import { certificateDepth } from "./certificate-depth.ts";
 
-/** A server's certificate below so many others, of which the last signed itself, as `getPeerCertificate` shows them. */
+/** A certificate with `othersCount` issuers, the last self-signed, as in `getPeerCertificate`. */
 function chain(othersCount: number, issuerCertificate?: object): PeerCertificate {
   const own: Record<string, unknown> = {};
   let current = own;

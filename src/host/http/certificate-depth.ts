@@ -1,11 +1,10 @@
-/** How long chains of certificates are. */
 import type { DetailedPeerCertificate, PeerCertificate } from "node:tls";
 
-/** The certificates between a peer's own and the last of its chain, as OpenSSL and Erlang count them. */
+/** Number of issuers above a peer's own certificate, counted as in OpenSSL and Erlang. */
 export function certificateDepth(certificate: PeerCertificate): number {
   let depth = -1;
   let current = certificate as DetailedPeerCertificate;
-  // The last one is its own issuer, or its issuer did not come along.
+  // A root is its own issuer; a missing issuer is undefined.
   while (current.issuerCertificate !== undefined && current.issuerCertificate !== current) {
     current = current.issuerCertificate;
     depth++;

@@ -1,13 +1,13 @@
-/** Files of certificates and keys for outgoing connections. A renewed file counts within `STAMP_MS`. */
+/** Certificate and key files for outgoing connections. Renewed files are used within `STAMP_MS`. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { OperationalError } from "../../base/index.ts";
 import type { TlsSettings } from "../../http-client/index.ts";
 
-/** How often the files of a pool of connections are compared with those that it was opened with. */
+/** Interval at which a connection pool checks whether its files have changed. */
 export const STAMP_MS = 10_000;
 
-/** Where systems keep the authorities that they trust: Debian, Red Hat, SUSE, and Alpine, macOS and the BSDs. */
+/** Certificate bundles of Debian, Red Hat, SUSE, Alpine, macOS and the BSDs. */
 const SYSTEM_FILES = [
   "/etc/ssl/certs/ca-certificates.crt",
   "/etc/pki/tls/certs/ca-bundle.crt",
@@ -16,8 +16,8 @@ const SYSTEM_FILES = [
 ];
 
 /**
- * Made once for all connections of a pool: to read a system's authorities takes milliseconds. Where the system has no file
- * of them, those of Node.js count.
+ * Shared by all connections of a pool, because parsing the system's bundle takes milliseconds.
+ * Without a system bundle, that of Node.js is used.
  */
 export function secureContext(settings: TlsSettings): SecureContext {
   const { certificateFile, keyFile, password } = settings;
@@ -30,7 +30,7 @@ export function secureContext(settings: TlsSettings): SecureContext {
   });
 }
 
-/** Changes when one of the files does. */
+/** Returns a string that changes when one of the files does. */
 export function stampOf(settings: TlsSettings): string {
   const { certificateFile, keyFile } = settings;
   const files = [...authorityFiles(settings), certificateFile, keyFile];

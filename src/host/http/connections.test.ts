@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { Connections } from "./connections.ts";
 
-/** Connects these clients before a displaced socket has closed. Returns for each whether it is connected in the end. */
+/** Connects clients before displaced sockets have closed. Returns which ones remain connected. */
 function connect(connectionsMax: number, clients: readonly string[]): readonly boolean[] {
   const limits = { connectionsMax, reservedCount: 1, stallMs: 1_000 };
   const server = new EventEmitter() as Server;

@@ -1,11 +1,11 @@
 /**
- * Connections of clients to a node: how many there are, and which may stay. A connection that does not move is closed:
- * one without a request, and one whose body stalls. Feeds, answers that are being made and slow bodies that move stay.
+ * Limits the clients' connections. Idle connections and stalled request bodies are closed; feeds,
+ * pending responses and slow bodies that make progress are not.
  *
- * A part of the process's file handles is left to replication and the store. When the rest is taken, a new connection
- * takes the place of the oldest one that waits for a request, among those of the address that has most of these, so that
- * a flood displaces itself. Otherwise it takes that of the slowest unfinished body. If there is
- * neither, it gets one of the reserved places: its requests are marked, and the API answers server administrators only.
+ * Some file descriptors are reserved for replication and the store. When the others are in use, a
+ * new connection displaces the oldest idle one of the address with most of them, so that a flood
+ * displaces itself; otherwise the one with the slowest incomplete body. Failing that, it gets a
+ * reserved place: its requests are marked, and only server administrators are served.
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -13,13 +13,13 @@ import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
 import { clientNetwork } from "../../base/index.ts";
 
-/** Time for the headers of a request, for a TLS handshake, and between two pieces of a body. */
+/** Timeout for request headers, for a TLS handshake, and between two chunks of a body. */
 const STALL_MS = 60_000;
-/** Part of the file handles that connections of clients may take. */
+/** Share of the file descriptors available for clients. */
 const HANDLES_PART = 0.6;
 /** Places for administrators. */
 const RESERVED_COUNT = 32;
-/** Handles assumed where the limit cannot be read. */
+/** Descriptor limit assumed if the system's cannot be read. */
 const HANDLES_FALLBACK = 65_536;
 
 interface Connection {
@@ -28,13 +28,13 @@ interface Connection {
   /** Address of the client, or its network. */
   readonly client: string;
   readonly isReserved: boolean;
-  /** The request that is not answered yet. */
+  /** The unanswered request, if any. */
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
 }
 
 export interface ConnectionLimits {
-  /** Connections of everyone; administrators have `reservedCount` more. */
+  /** Maximum for all clients; administrators have `reservedCount` more. */
   readonly connectionsMax: number;
   readonly reservedCount: number;
   readonly stallMs: number;
@@ -45,7 +45,7 @@ export function connectionLimits(handlesMax = fileHandlesMax()): ConnectionLimit
   return { connectionsMax, reservedCount: RESERVED_COUNT, stallMs: STALL_MS };
 }
 
-/** Returns how many files the process may open. Linux only; elsewhere a guess. */
+/** Returns the process's limit of open files. Linux only; elsewhere a guess. */
 function fileHandlesMax(): number {
   try {
     const [, soft] =
@@ -59,7 +59,7 @@ function fileHandlesMax(): number {
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  /** Those without a request. */
+  /** Idle connections. */
   readonly #waiting = new WaitingConnections();
   readonly #working = new Set<Connection>();
 
@@ -77,7 +77,7 @@ export class Connections {
     server.timeout = this.#limits.stallMs;
     server.on("timeout", (socket: Socket) => this.#stalled(socket));
     if (!("setSecureContext" in server)) return;
-    // The HTTP server knows the socket above TLS, which has the same address.
+    // The HTTP server sees the TLS socket, which has the same address.
     const handshakes = new Map<string, Connection>();
     server.on("connection", (socket: Socket) => {
       const connection = this.#bySocket.get(socket);
@@ -94,7 +94,7 @@ export class Connections {
     });
   }
 
-  /** Notes that a request is being answered; returns whether its connection has one of the reserved places. */
+  /** Records a request in progress. Returns whether its connection uses a reserved place. */
   begin(request: IncomingMessage, response: ServerResponse): boolean {
     const connection = this.#bySocket.get(request.socket);
     if (connection === undefined) return false;
@@ -138,7 +138,7 @@ export class Connections {
     });
   }
 
-  /** Closes a connection that can be spared; false if all are being answered. */
+  /** Closes a dispensable connection. Returns false if all are waiting for responses. */
   #makeRoom(): boolean {
     const spared = this.#waiting.mostDispensable ?? this.#slowestBody();
     if (spared === undefined) return false;
@@ -159,7 +159,7 @@ export class Connections {
     return slowest?.connection;
   }
 
-  /** Neither side has sent anything for a while. */
+  /** Called when neither side has sent anything within the timeout. */
   #stalled(socket: Socket): void {
     const connection = this.#bySocket.get(socket);
     if (connection?.request === undefined) {
@@ -171,16 +171,16 @@ export class Connections {
   }
 }
 
-/** Connections without a request, by the address of their client. */
+/** Idle connections, by client address. */
 class WaitingConnections {
-  /** The oldest of each address first. */
+  /** For each address, oldest first. */
   readonly #byAddress = new Map<string, Set<Connection>>();
-  /** Addresses by the number of their connections. */
+  /** Addresses by number of connections. */
   readonly #byCount = new Map<number, Set<string>>();
   #largest = 0;
   size = 0;
 
-  /** The oldest connection of an address that has most of them. */
+  /** The oldest connection of an address with the most connections. */
   get mostDispensable(): Connection | undefined {
     const [address = ""] = this.#byCount.get(this.#largest) ?? [];
     const [oldest] = this.#byAddress.get(address) ?? [];
@@ -210,14 +210,14 @@ class WaitingConnections {
     if (alike?.size === 0) this.#byCount.delete(before);
     if (after > 0) this.#byCount.set(after, (this.#byCount.get(after) ?? new Set()).add(address));
     this.#largest = Math.max(this.#largest, after);
-    // The largest changes by one at a time.
+    // The maximum decreases by at most one per deletion.
     if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
   }
 }
 
 const TIMED_OUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/** Whether the client has not sent the whole body, and all that it sent was read. */
+/** Whether the body is incomplete, and everything received has been read. */
 function isWaitingForBody({ request }: Connection): boolean {
   return request !== undefined && !request.complete && request.readableLength === 0;
 }

@@ -1,17 +1,17 @@
-/** Hosts, addresses and ranges of addresses, as the rules for outgoing connections see them. */
+/** Hosts, addresses and address ranges for the egress rules. */
 import { BlockList, isIP, isIPv4, isIPv6 } from "node:net";
 
-/** All addresses with a common beginning. */
+/** Addresses with a common prefix. */
 export interface AddressRange {
   readonly first: string;
-  /** How many bits they have in common. */
+  /** Length of the common prefix in bits. */
   readonly prefixLength: number;
   readonly addresses: BlockList;
 }
 
 /**
- * A host as rules and the system know it: in lower case, without brackets or a dot at its end, and as an address in its usual form
- * if it is one in any form of the URL standard (`0x7f.1`). Undefined for what cannot be the host of a URL.
+ * Normalizes a host: lower case, no brackets or trailing dot, and addresses in canonical form,
+ * including the URL standard's other notations (`0x7f.1`). Undefined for an invalid host.
  */
 export function normalHost(host: string): string | undefined {
   const isPlain = !/[:/?#@\\\s*]/.test(host);
@@ -24,7 +24,7 @@ export function normalHost(host: string): string | undefined {
   }
 }
 
-/** `address` or `address/length`; undefined for all else. */
+/** Parses `address` or `address/length`; undefined for anything else. */
 export function parseRange(text: string): AddressRange | undefined {
   const [first = "", length, ...more] = text.split("/");
   if (isIP(first) === 0 || first.includes("%") || more.length > 0) return undefined;
@@ -37,30 +37,30 @@ export function parseRange(text: string): AddressRange | undefined {
   return { first, prefixLength, addresses };
 }
 
-/** Whether the range has one of the addresses. */
+/** Whether the range contains one of the addresses. */
 export function hasAny({ addresses }: AddressRange, forms: readonly string[]): boolean {
   return forms.some((form) => addresses.check(form, isIPv4(form) ? "ipv4" : "ipv6"));
 }
 
-/** Whether a range is a part of another one, or equal to it. */
+/** Whether `inner` is contained in `outer`. */
 export function liesWithin(inner: AddressRange, outer: AddressRange): boolean {
   if (isIP(inner.first) !== isIP(outer.first)) return false;
   return inner.prefixLength >= outer.prefixLength && hasAny(outer, [inner.first]);
 }
 
-/** The address, and each other one by which a packet for it may arrive at the same place. */
+/** Returns the address, and other addresses by which a packet may reach the same host. */
 export function formsOf(address: string): readonly string[] {
   const bare = address.replace(/%.*$/, "");
   if (isIPv4(bare)) return bare === "0.0.0.0" ? [bare, "127.0.0.1"] : [bare];
   const groups = groupsOf(bare);
-  // What is sent to no address stays on this machine.
+  // Packets for the unspecified address stay on this machine.
   if (groups.every((group) => group === 0)) return [bare, "::1", "127.0.0.1"];
   return [bare, ...embeddedAddresses(groups).flatMap(formsOf)];
 }
 
 /**
- * The IPv4 addresses for which an IPv6 address may stand: mapped, compatible, translated (RFC 2765), behind NAT64 (RFC 6052, RFC 8215), 6to4
- * (RFC 3056), ISATAP (RFC 5214) or Teredo (RFC 4380).
+ * IPv4 addresses embedded in an IPv6 address: mapped, compatible, translated (RFC 2765), NAT64 (RFC
+ * 6052, RFC 8215), 6to4 (RFC 3056), ISATAP (RFC 5214) or Teredo (RFC 4380).
  */
 function embeddedAddresses(groups: readonly number[]): readonly string[] {
   const [first, second, third, fourth, fifth, sixth, seventh, eighth] = groups as Groups;
@@ -68,7 +68,7 @@ function embeddedAddresses(groups: readonly number[]): readonly string[] {
   if (first === 0x2002) return [dotted(second, third)];
   if (first === 0x2001 && second === 0) return [dotted(seventh ^ 0xffff, eighth ^ 0xffff)];
   if (first === 0x64 && second === 0xff9b && third <= 1) {
-    // In a prefix of 48 bits, the address is around the ninth byte.
+    // With a 48-bit prefix, the IPv4 address surrounds the ninth byte.
     const around = ((fifth & 255) << 8) | (sixth >> 8);
     return third === 0 ? [last] : [last, dotted(fourth, around)];
   }
@@ -86,9 +86,9 @@ function dotted(high: number, low: number): string {
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");
 }
 
-/** The eight groups of an IPv6 address. */
+/** The eight 16-bit groups of an IPv6 address. */
 function groupsOf(address: string): readonly number[] {
-  // The URL standard's form has no dots.
+  // The URL parser removes dotted notation.
   const plain = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [head = [], tail = []] = plain
     .split("::")

@@ -1,11 +1,11 @@
-/** Keeps requests from going where the rules for outgoing connections do not let them. */
+/** Enforces the egress rules on requests. */
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import { EgressRefusedError } from "../../http-client/index.ts";
 import { normalHost } from "./egress-addresses.ts";
 import type { EgressRules, EgressTarget } from "./egress-rules.ts";
 
-/** Resolves a host to all of its addresses; `dns.lookup` does. */
+/** Resolves a host to all its addresses, as `dns.lookup` does. */
 export type Resolve = (
   host: string,
   options: LookupOptions & { readonly all: true },
@@ -18,7 +18,7 @@ export class EgressGuard {
   readonly #rules: () => EgressRules;
   readonly #resolve: Resolve;
 
-  /** `rules`: asked again each time; the same object as long as they say the same. */
+  /** `rules` is called for each request, and returns the same object while unchanged. */
   constructor(rules: () => EgressRules, resolve: Resolve = systemLookup) {
     this.#rules = rules;
     this.#resolve = resolve;
@@ -28,13 +28,13 @@ export class EgressGuard {
     return this.#rules();
   }
 
-  /** Throws an EgressRefusedError if a request to `url`, through a proxy if there is one, is not to be sent. */
+  /** Throws an EgressRefusedError if the rules forbid the request, or its proxy. */
   checkRequest(url: string, proxyUrl: string | undefined): void {
     this.#check(url, proxyUrl === undefined);
     if (proxyUrl !== undefined) this.#check(proxyUrl, true);
   }
 
-  /** What connections to this place resolve its name with: to the addresses that may be connected to, and to no other. */
+  /** Returns a resolver for connections to `url` that yields only permitted addresses. */
   lookupFor(url: string): LookupFunction {
     const target = targetOf(url);
     return (name, options, callback) => {
@@ -62,7 +62,7 @@ export class EgressGuard {
 function targetOf(url: string): EgressTarget {
   const { hostname, port, protocol } = new URL(url);
   const bare = hostname.replace(/^\[(.*)\]$/, "$1");
-  // Hosts of other schemes, such as a proxy's, are not normalised by the parser of URLs.
+  // The URL parser does not normalize hosts of other schemes, such as a proxy's.
   const host = (isIP(bare) > 0 ? normalHost(bare) : normalHost(hostname)) ?? bare;
   return { host, port: port === "" ? (PORTS[protocol] ?? 0) : Number(port) };
 }

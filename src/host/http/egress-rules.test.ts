@@ -12,7 +12,7 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
   return new EgressRules(allow.map(rule), deny.map(rule));
 }
 
-/** What becomes of a URL's host and, if it is a name, of the address that it has. */
+/** The refusal of a URL's host or, if it is a name, of its address. */
 function refusal(of: EgressRules, url: string, address?: string): string | undefined {
   const { hostname, port, protocol } = new URL(url);
   const usualPort = protocol === "https:" ? 443 : 80;

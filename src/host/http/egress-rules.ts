@@ -1,8 +1,9 @@
 /**
- * Which servers a node may connect to (`[replicator.egress]`). A rule names hosts, or addresses, and may name a port.
+ * Egress rules: the servers a node may connect to (`[replicator.egress]`). A rule specifies hosts
+ * or addresses, and optionally a port.
  *
- * A host is known by its name before it is resolved, and by each of its addresses afterwards. Rules look at both, and
- * an address that was looked at is the one that is connected to (`egress-guard.ts`).
+ * Rules are applied to the host's name before resolution, and to each address after it. Connections
+ * go only to an address that was checked (`egress-guard.ts`).
  */
 import { isIP } from "node:net";
 import {
@@ -14,33 +15,33 @@ import {
   parseRange,
 } from "./egress-addresses.ts";
 
-/** A rule, as it was written and as it is applied. */
+/** A rule, as written and as applied. */
 export interface EgressRule {
   readonly text: string;
-  /** Undefined: any. */
+  /** Undefined for any port. */
   readonly port: number | undefined;
   readonly hosts: RuleHosts;
 }
 
 type RuleHosts =
   | { readonly kind: "all" }
-  /** The names below a domain: `.example.com` is the end of each. */
+  /** Subdomains of a domain; `end` includes the leading dot (`.example.com`). */
   | { readonly kind: "domain"; readonly end: string }
   | { readonly kind: "name"; readonly name: string }
   | { readonly kind: "range"; readonly range: AddressRange };
 
-/** Where a connection leads. `host` is a name or an address, as `normalHost` answers it. */
+/** Destination of a connection. `host` is a name or address as returned by `normalHost`. */
 export interface EgressTarget {
   readonly host: string;
   readonly port: number;
 }
 
-/** What a rule looks like, for a message about a text that is none. */
+/** Describes valid rules in error messages. */
 export const EGRESS_RULE_FORMS =
   "names (example.com, *.example.com), addresses and ranges (10.0.0.1, 10.0.0.0/8, fd00::/8) or *, with or without a port " +
   "(example.com:443, 10.0.0.0/8:5984, [::1]:5984, *:6984)";
 
-/** Link-local networks and the other addresses at which clouds serve the credentials of their machines. */
+/** Link-local networks, and other addresses where clouds serve machine credentials. */
 const DEFAULT_DENY: readonly EgressRule[] = [
   "169.254.0.0/16",
   "fe80::/10",
@@ -56,7 +57,7 @@ const DEFAULT_DENY: readonly EgressRule[] = [
   "metadata.goog",
 ].flatMap((text) => parseEgressRule(text) ?? []);
 
-/** Undefined for a text that is no rule. */
+/** Returns undefined for an invalid rule. */
 export function parseEgressRule(text: string): EgressRule | undefined {
   const { host, portText } = splitPort(text);
   const port = portText === undefined ? undefined : Number(portText);
@@ -65,7 +66,7 @@ export function parseEgressRule(text: string): EgressRule | undefined {
   return hosts && { text, port, hosts };
 }
 
-/** An IPv6 address with a port, or a range of them, stands in brackets. */
+/** IPv6 addresses and ranges with a port are in brackets. */
 function splitPort(text: string): { readonly host: string; readonly portText?: string } {
   const bracketed = /^\[([^[\]]*:[^[\]]*)\](?::(\d{1,5}))?$/.exec(text);
   const plain = /^([^:[\]]*)(?::(\d{1,5}))?$/.exec(text);
@@ -84,24 +85,25 @@ function parseHosts(host: string): RuleHosts | undefined {
   return name === undefined ? undefined : { kind: "name", name };
 }
 
-/** Judgements that are remembered. */
+/** Maximum number of cached results. */
 const REMEMBERED_MAX = 1000;
 
 export class EgressRules {
   readonly #allow: readonly EgressRule[];
   readonly #deny: readonly EgressRule[];
-  /** By host, port and address: each request to a server asks the same, and to compare with ranges costs more than the rest. */
+  /** Results by host, port and address, since requests repeat and comparing ranges is slow. */
   readonly #judged = new Map<string, string | undefined>();
 
-  /** An empty `allow` allows whatever is not denied. What `deny` names is denied whatever `allow` says. */
+  /** An empty `allow` permits everything that is not denied. `deny` takes precedence. */
   constructor(allow: readonly EgressRule[], deny: readonly EgressRule[]) {
     this.#allow = allow;
     this.#deny = deny;
   }
 
   /**
-   * Why a host must not be asked, by its name or because it is an address; undefined if it may be.
-   * `isResolvedHere`: its addresses are going to be judged, too, so ranges of `allow` may still permit it. A proxy resolves names itself.
+   * Returns the reason why the rules refuse a host by name (or literal address), or undefined. With
+   * `isResolvedHere`, ranges in `allow` may still permit its addresses, which are checked later; a
+   * proxy resolves names itself.
    */
   refusalOfHost(target: EgressTarget, isResolvedHere: boolean): string | undefined {
     const { host, port } = target;
@@ -113,7 +115,7 @@ export class EgressRules {
     return `the host ${host} with port ${port} matches no rule of [replicator.egress] allow`;
   }
 
-  /** Why this address of a host must not be connected to; undefined if it may be. */
+  /** Returns the reason why the rules refuse an address of a host, or undefined. */
   refusalOfAddress(target: EgressTarget, address: string): string | undefined {
     const name = `${target.host} ${target.port} ${address}`;
     if (this.#judged.has(name)) return this.#judged.get(name);
@@ -163,7 +165,7 @@ function matches(
   return target.host.endsWith(hosts.end);
 }
 
-/** Whether a rule names what a default rule denies, or a part of it, and nothing else. */
+/** Whether a rule covers only hosts that a default rule denies. */
 function names({ hosts: allowed }: EgressRule, { hosts: denied }: EgressRule): boolean {
   if (allowed.kind === "name" && denied.kind === "name") return allowed.name === denied.name;
   if (allowed.kind !== "range" || denied.kind !== "range") return false;

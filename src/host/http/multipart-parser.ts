@@ -1,16 +1,16 @@
-/** The `MultipartParser` port on Dicer, the streaming parser inside busboy. */
+/** Implements the `MultipartParser` port with Dicer, busboy's streaming parser. */
 import { Readable } from "node:stream";
 import { Dicer } from "@fastify/busboy";
 import { OperationalError } from "../../base/index.ts";
 import { type MultipartPart, ProtocolError } from "../../protocol/index.ts";
 
-/** Parts that may wait for a reader: the source is held while one part's body is being read, so there are few. */
+/** Few are queued, because reading of the source pauses while a part's body is read. */
 type Event =
   | { readonly kind: "part"; readonly part: MultipartPart }
   | { readonly kind: "end" }
   | { readonly kind: "error"; readonly error: unknown };
 
-/** Bytes that may come in a row and belong to no part's body: headers, and what stands around the parts. No server sends a thousandth of them. */
+/** Maximum consecutive bytes outside part bodies, far above any server's. */
 const AROUND_BYTES_MAX = 16 * 1024 * 1024;
 
 /** RFC 2046 allows 70. Dicer searches for at most 256 bytes, four of which precede the boundary. */
@@ -38,7 +38,7 @@ export async function* parseMultipart(
     for await (const chunk of chunks) {
       yield chunk;
       aroundBytes += chunk.length;
-      if (aroundBytes > AROUND_BYTES_MAX) throw new Error("There is no end of a part's headers");
+      if (aroundBytes > AROUND_BYTES_MAX) throw new Error("The headers of a part are too long");
     }
   };
   const onPartRead = (): void => {
@@ -47,7 +47,7 @@ export async function* parseMultipart(
   dicer.on("part", (stream) => {
     current = stream;
     const headers = new Map<string, string>();
-    // A part without headers announces none: it is a part all the same.
+    // Dicer announces no headers for a part without any.
     let announced = false;
     const announcePart = (): void => {
       if (announced) return;
@@ -69,7 +69,7 @@ export async function* parseMultipart(
   const source = Readable.from(bounded(), { objectMode: false });
   source.on("error", (error) => {
     announce({ kind: "error", error });
-    // The reader of a part would wait for ever: the parser is not told when a source breaks off.
+    // Dicer is not notified of the source's failure, so the part's reader would wait forever.
     current?.destroy(error);
   });
   source.pipe(dicer);
@@ -92,7 +92,7 @@ export async function* parseMultipart(
   }
 }
 
-/** Dicer takes each byte for a character; names of files are UTF-8 these days, and what is not stays as it is. */
+/** Dicer decodes headers as Latin-1, but file names are usually UTF-8. Invalid UTF-8 is kept. */
 function decoded(value: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(value, "latin1"));
@@ -101,7 +101,7 @@ function decoded(value: string): string {
   }
 }
 
-/** Of one part; a body that ends in it fails its reader in the protocol's words. */
+/** The body of one part. A truncated body fails with a protocol error. */
 async function* bytesOf(part: Readable, onRead: () => void): AsyncIterable<Uint8Array> {
   try {
     for await (const chunk of part) {

@@ -1,4 +1,4 @@
-/** Serves an `Api` over HTTP on node:http, and over TLS on node:https. */
+/** Serves an `Api` over HTTP (node:http) and TLS (node:https). */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -9,16 +9,16 @@ import { parseQuery } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { Connections } from "./connections.ts";
 
-/** Long `startkey`, `open_revs` and `atts_since` are in request lines; Node's own limit is 16 KiB. */
+/** Maximum for long `startkey`, `open_revs` and `atts_since` in URLs. Node's default is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
 
 /**
- * Connections that wait for this process to accept them; Linux takes at most `net.core.somaxconn`. When there are more, it drops the
- * last packet of their handshake: the client believes to be connected, and its request comes again after up to a minute.
+ * Accept queue, capped by Linux to `net.core.somaxconn`. On overflow, Linux drops the handshake's
+ * last packet, and the client's request may be delayed by up to a minute.
  */
 const BACKLOG_CONNECTIONS = 4096;
 
-/** How long answers that are under way may take when the server stops. */
+/** Grace period for responses in progress when the server stops. */
 const CLOSE_MS_MAX = 3000;
 
 export interface NodeServerOptions {
@@ -26,18 +26,18 @@ export interface NodeServerOptions {
   readonly bindAddress: string;
   readonly api: Api;
   readonly trace: Trace;
-  /** Shared by the servers of a process; of its own if absent. */
+  /** Shared between servers of a process; a separate instance by default. */
   readonly connections?: Connections;
 }
 
 export interface NodeServer {
-  /** The port that is listened on, also when 0 was asked for. */
+  /** The actual port, also if 0 was requested. */
   readonly port: number;
-  /** Accepts nothing new, ends feeds and waits for the answers that are under way. */
+  /** Stops accepting connections, ends feeds and waits for responses in progress. */
   close(): Promise<void>;
 }
 
-/** What a server over TLS proves itself with, and which protocols it speaks. */
+/** Server certificates and TLS protocol options. */
 export type ServerCertificates = Pick<
   SecureContextOptions,
   "cert" | "key" | "passphrase" | "ca" | "minVersion" | "maxVersion" | "ciphers"
@@ -45,30 +45,30 @@ export type ServerCertificates = Pick<
 
 export interface TlsServerOptions extends NodeServerOptions {
   readonly certificates: ServerCertificates;
-  /** What clients are to prove themselves with; undefined: they are not asked. */
+  /** Requirements for client certificates; undefined if none are requested. */
   readonly clients: ClientCertificateRules | undefined;
 }
 
 export interface ClientCertificateRules {
-  /** Whether a client without a certificate is refused; one with a wrong certificate always is. */
+  /** Whether a client without a certificate is rejected. Invalid certificates always are. */
   readonly areRequired: boolean;
-  /** Most certificates between a client's own and a trusted one. */
+  /** Maximum number of intermediate certificates. */
   readonly depthMax: number;
 }
 
 export interface TlsNodeServer extends NodeServer {
-  /** For connections from now on. Throws, and changes nothing, when they do not go together. */
+  /** Applies to new connections. Throws without any change if they are inconsistent. */
   useCertificates(certificates: ServerCertificates): void;
 }
 
 const SERVER_OPTIONS = {
   maxHeaderSize: HEADER_BYTES_MAX,
   keepAliveTimeout: 90_000,
-  // A body may take any time as long as it moves (`Connections`), the headers may not.
+  // `Connections` applies its stall timeout to bodies; only headers have a total time limit.
   requestTimeout: 0,
 };
 
-/** How often Node looks for headers that are late, as a part of the time that they have. */
+/** Number of Node's header timeout checks per timeout. */
 const CHECKS_PER_STALL = 12;
 
 function serverOptions({ stallMs }: Connections) {
@@ -96,7 +96,7 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
       ...certificates,
       handshakeTimeout: connections.stallMs,
       requestCert: clients !== undefined,
-      // Node refuses clients without a certificate along with those that have a wrong one.
+      // Otherwise Node would reject clients without a certificate, too.
       rejectUnauthorized: false,
     },
     listener(options, connections, unanswered),
@@ -111,10 +111,10 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
   return { ...served, useCertificates: (next) => server.setSecureContext(next) };
 }
 
-/** Whether the certificate of a client, or that it has none, is good enough. */
+/** Whether the client's certificate, or its absence, is acceptable. */
 function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificateRules): boolean {
   const certificate = socket.getPeerCertificate(true);
-  // The type says otherwise, but without a certificate there are no members.
+  // Contrary to its type, the result is empty without a certificate.
   if (certificate?.raw === undefined) return !areRequired;
   return socket.authorized && certificateDepth(certificate) <= depthMax;
 }
@@ -139,7 +139,7 @@ async function serve(
   options: NodeServerOptions,
   unanswered: UnansweredRequests,
 ): Promise<NodeServer> {
-  // Those that have not ended their handshake are none of the HTTP server's connections.
+  // The HTTP server does not know connections during the TLS handshake.
   const sockets = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -156,7 +156,7 @@ async function serve(
         unanswered.abort(new ServerStoppingError());
         server.close(() => resolve());
         server.closeIdleConnections();
-        // A client that does not read its answer must not hold the stop up.
+        // A client that does not read its response must not delay the shutdown.
         setTimeout(() => {
           for (const socket of sockets) socket.destroy();
         }, CLOSE_MS_MAX).unref();
@@ -165,8 +165,8 @@ async function serve(
 }
 
 /**
- * Answers `CONNECT` as a method like any other. By default Node.js closes the connection without an
- * answer. Its HTTP server no longer limits this connection, so we end both sides of it.
+ * Answers `CONNECT` like any other method, while Node.js would close the connection. The HTTP
+ * server no longer manages the socket, so both sides are closed here.
  */
 function answerConnect(
   server: Server | TlsServer,
@@ -182,9 +182,9 @@ function answerConnect(
 }
 
 /**
- * The requests that are under way, each with a signal that aborts when its client goes before the end of its answer, or when all are
- * aborted. Not by `AbortSignal.any` of a signal of the client and one of the server: what is registered at a signal that lives
- * long outlives the collections of the young generation, and with it 4 KB of each request.
+ * Requests in progress, each with a signal that aborts when its client disconnects or the server
+ * stops. Avoids `AbortSignal.any`, whose registrations on the server's signal survive
+ * young-generation collections and retain 4 KB per request.
  */
 class UnansweredRequests {
   readonly #controllers = new Set<AbortController>();
@@ -196,12 +196,12 @@ class UnansweredRequests {
     this.#controllers.add(controller);
     outgoing.once("close", () => {
       this.#controllers.delete(controller);
-      if (!outgoing.writableFinished) controller.abort(new Error("The client has gone"));
+      if (!outgoing.writableFinished) controller.abort(new Error("The client has disconnected"));
     });
     return controller.signal;
   }
 
-  /** Those that begin later as well. */
+  /** Also aborts requests that begin later. */
   abort(reason: Error): void {
     this.#aborted ??= { reason };
     for (const controller of this.#controllers) controller.abort(reason);
@@ -235,10 +235,10 @@ async function answer(
       : request === undefined
         ? badRequest("The query is not UTF-8 encoded")
         : await api(request);
-  // A reserved place is for the next administrator.
+  // Frees the reserved place for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
-  // A server that stops waits for no further request of a client that keeps its connection.
+  // A stopping server does not wait for further requests on a keep-alive connection.
   if (signal.aborted) incoming.socket.end();
 }
 
@@ -250,7 +250,7 @@ function badRequest(reason: string): ApiResponse {
   };
 }
 
-/** Headers that are lists, that proxies append to, or that no answer depends on. */
+/** Headers that are lists, that proxies append to, or that affect no response. */
 const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
   ...["accept", "accept-charset", "accept-encoding", "accept-language", "cookie"],
   ...["cache-control", "connection", "expect", "pragma", "te", "trailer", "upgrade"],
@@ -259,10 +259,9 @@ const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a header that has one value and occurs twice. A proxy may read the first and this server
- * the second, or both joined: `Host`, `Authorization`, and whatever header the configuration has a
- * proxy name its user in. Some HTTP clients send the same `Content-Type` twice, which everybody
- * reads alike: Node keeps the first.
+ * Finds a duplicate of a single-value header. A proxy and this server could interpret it
+ * differently: `Host`, `Authorization`, or the header in which a proxy names the user. Some clients
+ * repeat an equal `Content-Type`, which is unambiguous.
  */
 function repeatedHeader(rawHeaders: readonly string[]): string | undefined {
   const values = new Map<string, string>();
@@ -282,7 +281,7 @@ interface Arrival {
   readonly isReserved: boolean;
 }
 
-/** The request, or `undefined` if its query is not UTF-8. */
+/** Returns undefined if the query is not UTF-8. */
 function requestOf(
   incoming: IncomingMessage,
   { signal, isReserved }: Arrival,
@@ -310,7 +309,7 @@ function requestOf(
   };
 }
 
-/** A target in absolute form (`GET http://host/films HTTP/1.1`), whose host then counts before the header's (RFC 9112). */
+/** Absolute-form target (`GET http://host/films HTTP/1.1`); overrides `Host` (RFC 9112). */
 const ABSOLUTE_FORM = /^https?:\/\/([^/?]+)(.*)$/is;
 
 function originForm(target: string): { readonly target: string; readonly host?: string } {
@@ -325,13 +324,13 @@ async function send(
   outgoing: ServerResponse,
 ): Promise<void> {
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
-  // What the handler left unread would be taken for the next request of this connection.
+  // An unread body would be parsed as the connection's next request.
   if (!incoming.complete) outgoing.shouldKeepAlive = false;
   outgoing.statusCode = status;
   if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
     const bodiless = status === 204 || status === 304 || incoming.method === "HEAD";
     if (!bodiless) outgoing.setHeader("Content-Length", Buffer.byteLength(body ?? ""));
-    // Node sends a text in one string with the headers.
+    // Node sends a string in the same packet as the headers.
     outgoing.end(bodiless ? undefined : body);
     return;
   }
@@ -352,13 +351,10 @@ async function send(
   outgoing.end();
 }
 
-/**
- * Has what is written until the event loop comes round go to the socket at once, unless it is enough to be sent before. A short answer is
- * then one packet, for which its client is woken once.
- */
+/** Combines the writes of one event-loop turn, so that a short response is one packet. */
 class GatheredWrites {
   readonly #outgoing: ServerResponse;
-  /** Corked until it is released. Not the answer itself: in Node.js 22 one that is corked may never say that it can take more. */
+  /** The corked socket. Corking the response can suppress its `drain` event in Node.js 22. */
   #socket: Socket | null = null;
 
   constructor(outgoing: ServerResponse) {
@@ -375,7 +371,7 @@ class GatheredWrites {
   release(): void {
     const socket = this.#socket;
     this.#socket = null;
-    // The end of an answer sends all that was gathered.
+    // The response's end flushes everything.
     if (!this.#outgoing.writableEnded) socket?.uncork();
   }
 }

@@ -1,4 +1,4 @@
-/** Serves the files of one folder. */
+/** Serves the files of a folder. */
 import { createReadStream } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
@@ -24,7 +24,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** What a path that names nothing one may read fails with. */
+/** Errors for a path without a readable file. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "EACCES", "ELOOP", "ENAMETOOLONG"]);
 
 export class StaticFolder implements StaticFiles {
@@ -41,7 +41,7 @@ export class StaticFolder implements StaticFiles {
       const asked = await realpath(join(root, ...segments));
       const isFolder = (await stat(asked)).isDirectory();
       const path = isFolder ? await realpath(join(asked, "index.html")) : asked;
-      // A link may lead out of the folder.
+      // A symbolic link may lead outside the folder.
       if (!path.startsWith(root + sep)) return undefined;
       const found = await stat(path);
       if (!found.isFile()) return undefined;
@@ -58,7 +58,7 @@ export class StaticFolder implements StaticFiles {
   }
 }
 
-/** Of a file or a folder, and no way out of one. */
+/** Whether the segment is a plain file or folder name, without traversal. */
 function isName(segment: string): boolean {
   return segment !== "." && segment !== ".." && !/[/\\\0]/.test(segment);
 }

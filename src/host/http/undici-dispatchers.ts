@@ -1,4 +1,4 @@
-/** The connections of a process: one pool for each way to a server, shared by all requests that go that way. */
+/** Connection pools of the process: one per route to a server. */
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
 import type { Connection, TlsSettings } from "../../http-client/index.ts";
@@ -9,14 +9,14 @@ import type { EgressGuard } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 
 /**
- * Connections to one origin, shared by all jobs of the process. Feeds have others, without a limit: those of continuous jobs rest in
- * the server, and would keep the answers of all others from coming.
+ * Connections per origin, shared by all jobs of the process. Feeds use a separate, unlimited pool:
+ * idle feeds of continuous jobs would block other requests.
  */
 const CONNECTIONS_MAX = 200;
-/** Pools that are unused for so long are closed; those used longer are opened again. */
+/** Pools unused for this long are closed; older ones are reopened. */
 const UNUSED_MS_MAX = 10 * 60_000;
 const AGE_MS_MAX = 24 * 3_600_000;
-/** For requests that say nothing of TLS, such as those of webhooks and commands, and for proxies. */
+/** For proxies and requests without TLS settings, such as webhooks and commands. */
 const DEFAULT_TLS: TlsSettings = { verify: true };
 
 interface OpenDispatcher {
@@ -26,7 +26,7 @@ interface OpenDispatcher {
   readonly openedAtMs: number;
   usedAtMs: number;
   readonly tls: TlsSettings;
-  /** Of the files of certificates that it was opened with. */
+  /** Stamp of the certificate files at opening. */
   readonly stamp: string;
   stampedAtMs: number;
 }
@@ -36,7 +36,7 @@ export class UndiciDispatchers {
   readonly #guard: EgressGuard | undefined;
   readonly #open = new Map<string, OpenDispatcher>();
 
-  /** `idleMsMax`: how long an unused connection is kept; asked again for each request. `guard`: chooses among the addresses of a host. */
+  /** `idleMsMax` bounds the idle time of a connection, and is called for each request. */
   constructor(idleMsMax: () => number, guard?: EgressGuard) {
     this.#idleMsMax = idleMsMax;
     this.#guard = guard;
@@ -52,13 +52,13 @@ export class UndiciDispatchers {
       return open.dispatcher;
     }
     const { tls = DEFAULT_TLS } = connection;
-    // Before the files are read: one that changes meanwhile is read again.
+    // Taken first, so that a change during reading is detected later.
     const stamp = stampOf(tls);
     let dispatcher: Dispatcher;
     try {
       dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
     } catch (error) {
-      // A certificate may be renewed before its key is.
+      // A certificate may be renewed before its key is. Keep the old pool meanwhile.
       if (open === undefined || open.rules !== this.#guard?.rules) throw error;
       open.stampedAtMs = nowMs;
       return open.dispatcher;
@@ -75,7 +75,7 @@ export class UndiciDispatchers {
     this.#open.clear();
   }
 
-  /** Whether a pool is young enough, and was opened under the present settings. */
+  /** Whether a pool is recent enough and was opened with the current settings. */
   #isCurrent(open: OpenDispatcher, nowMs: number, idleMsMax: number): boolean {
     const isSame = open.idleMsMax === idleMsMax && open.rules === this.#guard?.rules;
     if (!isSame || nowMs - open.openedAtMs >= AGE_MS_MAX) return false;
@@ -85,13 +85,13 @@ export class UndiciDispatchers {
     return true;
   }
 
-  /** Pools that are unused, too old, or were opened under other settings. */
+  /** Closes pools that are unused, too old, or have outdated settings. */
   #giveUpOld(nowMs: number, idleMsMax: number): void {
     for (const [key, open] of this.#open) {
       const isUsed = nowMs - open.usedAtMs < UNUSED_MS_MAX;
       if (isUsed && this.#isCurrent(open, nowMs, idleMsMax)) continue;
       this.#open.delete(key);
-      // Waits for requests that are still on their way.
+      // Waits for requests in progress.
       open.dispatcher.close().catch(() => {});
     }
   }
@@ -113,7 +113,7 @@ function openDispatcher(
   if (proxyUrl === undefined) {
     return new Agent({
       ...pool,
-      // A connection is not told for which port it resolves a name, so each origin has a resolver of its own.
+      // A resolver does not receive the port, so each origin has its own.
       factory: (origin, options) =>
         new Pool(origin, {
           ...options,
@@ -124,7 +124,7 @@ function openDispatcher(
   const requestTls = connect ?? tlsOptions(DEFAULT_TLS);
   const { protocol, username, password } = new URL(proxyUrl);
   if (protocol === "socks5:") {
-    // `requestTls` is read, but not among its declared options.
+    // undici reads `requestTls`, but does not declare it.
     const proxyConnect = buildConnector(lookupFor(proxyUrl));
     const options = { ...pool, requestTls, connect: proxyConnect };
     return new Socks5ProxyAgent(proxyUrl, options);
@@ -135,14 +135,14 @@ function openDispatcher(
     ...pool,
     uri: proxyUrl.replace(/^([a-z]+:\/\/)[^/@]*@/i, "$1"),
     ...(pair === ":" ? {} : { token: `Basic ${Buffer.from(pair).toString("base64")}` }),
-    // Proxies let plain requests pass as such, and often tunnels to port 443 only.
+    // Proxies forward plain HTTP, and often allow tunnels to port 443 only.
     proxyTunnel: false,
     requestTls,
     proxyTls: { ...defaultOptions(proxyUrl), ...lookupFor(proxyUrl) },
   });
 }
 
-/** Reads the authorities of the system only for an origin that speaks TLS. */
+/** Reads the system's certificate bundle only for TLS origins. */
 function defaultOptions(origin: string | URL): buildConnector.BuildOptions {
   return new URL(origin).protocol === "https:" ? tlsOptions(DEFAULT_TLS) : {};
 }

@@ -1,4 +1,4 @@
-/** The `Fetch` port on undici. */
+/** Implements the `Fetch` port with undici. */
 import { setMaxListeners } from "node:events";
 import { Readable } from "node:stream";
 import { type Dispatcher, errors } from "undici";
@@ -17,7 +17,7 @@ import { UndiciDispatchers } from "./undici-dispatchers.ts";
 /** CouchDB's default of `connection_close_interval`. */
 const IDLE_MS_MAX = 90_000;
 
-/** Informational answers (1xx) before the final one. Each of them renews the time that a server has for its headers. */
+/** Maximum number of informational (1xx) responses. Each one restarts the header timeout. */
 const INFORMATIONAL_MAX = 10;
 
 export interface UndiciFetch {
@@ -27,14 +27,11 @@ export interface UndiciFetch {
 }
 
 export interface UndiciFetchOptions {
-  /** How long an unused connection is kept (`connection_close_interval`); asked again for each request. */
+  /** Maximum idle time of a connection (`connection_close_interval`); called per request. */
   readonly idleMsMax?: () => number;
-  /**
-   * Where connections may lead; asked again for each request and each connection. The same object is answered as long as the rules say
-   * the same. Absent: anywhere.
-   */
+  /** Egress rules, called per request and connection; the same object while unchanged. */
   readonly egressRules?: () => EgressRules;
-  /** How names are resolved where there are rules; the system's way if absent. */
+  /** Resolver if there are rules; the system's by default. */
   readonly resolve?: Resolve;
 }
 
@@ -58,7 +55,7 @@ export function openUndiciFetch({
 async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<FetchResponse> {
   const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
   signal.throwIfAborted();
-  // All requests of a job listen to one signal: many listeners are no leak.
+  // All requests of a job share one signal, so many listeners are not a leak.
   setMaxListeners(0, signal);
   const sent = bodyOf(body);
   const sentHeaders: Record<string, string> = { ...headers };
@@ -68,7 +65,7 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
     sentHeaders["content-length"] = String(body.length);
   }
   try {
-    // Origin and path apart: a URL object would take an id such as `..` for a step upwards.
+    // Split manually: URL normalization would resolve a document id such as `..`.
     const [, origin = url, path = "/"] = /^(https?:\/\/[^/?#]*)(.*)$/is.exec(url) ?? [];
     const answer = await dispatcher.request({
       origin,
@@ -90,7 +87,7 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headers: received,
       body: readBody(request, answer.body),
       discard: () => {
-        // An error may follow the early end, when no reader is left.
+        // An error may follow the abort, when there is no reader.
         answer.body.on("error", () => {}).destroy();
       },
     };
@@ -110,7 +107,7 @@ function informationalLimit(): () => void {
   };
 }
 
-/** The body's pieces; what fails says what the request was. By hand: a generator would take longer than a short body does. */
+/** Iterates over the body, adding the request to errors. Faster than a generator. */
 function readBody(request: FetchRequest, body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {
@@ -131,28 +128,28 @@ function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | un
   return Readable.from(body.stream(), { objectMode: false, highWaterMark: 65_536 });
 }
 
-/** The signal's reason if it was aborted; else what the system said. */
+/** Returns the signal's reason if aborted, otherwise the failure with its cause. */
 function failureOf({ method, url, signal, connection }: FetchRequest, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
   const refusal = refusalAmong(error);
   if (refusal !== undefined) return refusal;
   let cause = error instanceof errors.UndiciError || hasCode(error) ? error.code : undefined;
-  // What a proxy does not do is often told without a code.
+  // Proxy failures often lack an error code.
   if (connection?.proxyUrl !== undefined) cause ??= "PROXY_FAILED";
-  // An error of the body that we send is the sender's own and tells more.
+  // Errors of the request body come from the caller and are more specific.
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
   const proxy = connection?.proxyUrl === undefined ? {} : { proxy: originOf(connection.proxyUrl) };
   return new RequestFailedError({ method, url: shownUrl, cause, ...proxy }, { cause: error });
 }
 
-/** Also of URLs that have none for browsers, such as `socks5`. */
+/** Also supports schemes for which browsers define no origin, such as `socks5`. */
 function originOf(url: string): string {
   const { protocol, host } = new URL(url);
   return `${protocol}//${host}`;
 }
 
-/** The proxy agents wrap what happened to their connections. */
+/** Proxy agents wrap errors of their connections. */
 function refusalAmong(error: unknown): EgressRefusedError | undefined {
   if (error instanceof EgressRefusedError) return error;
   return error instanceof Error && error.cause !== undefined

@@ -1,6 +1,6 @@
 /**
- * The thread that shows that a process lives, to the child that renews its lease. It beats also while the event loop is
- * busy, and stops when the process is stopped or dead.
+ * Thread that sends the process's heartbeats to the child that renews its lease. Independent of the
+ * event loop; stops if the process is suspended or dead.
  */
 import { workerData } from "node:worker_threads";
 import { SharedTimes } from "./shared-times.ts";

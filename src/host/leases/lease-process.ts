@@ -1,7 +1,7 @@
 /**
- * The process that renews one lease of its parent, on a store that it opens itself. It ends when it is told to, when
- * the lease is lost, when its parent is gone, and when its parent shows no life: a stopped process must not keep its
- * jobs.
+ * Child process that renews one lease of its parent, on its own connection to the store. Ends on
+ * request, when the lease is lost, or when the parent has exited or sends no heartbeats: a
+ * suspended process must not keep its jobs.
  */
 import { hexDecode } from "../../base/index.ts";
 import { keepLease, type LeaseEnding, usedLeaseMs, Workers } from "../../jobs/index.ts";
@@ -45,12 +45,12 @@ async function run(): Promise<void> {
   await kv.close();
 }
 
-/** Ends the renewals when the parent shows no life for so long that it must have given up its jobs. */
+/** Ends the renewals when the parent has been silent long enough to have abandoned its jobs. */
 async function watchParent(leaseMs: number): Promise<LeaseEnding | undefined> {
   const { clock } = runtime;
   while (!stopping.signal.aborted) {
     if (times.ageMs("alive") > usedLeaseMs(leaseMs)) {
-      stopping.abort(new Error("The parent shows no life"));
+      stopping.abort(new Error("The parent sends no heartbeats"));
       return "lapsed";
     }
     await clock.sleep(leaseMs / BEATS_PER_LEASE, stopping.signal).catch(() => {});
@@ -63,7 +63,7 @@ function openEngine(store: LeaseStore): Promise<Engine> {
   return openFoundationDbEngine({ runtime, ...store });
 }
 
-/** The next message of this kind; ends the process when it is `stop`, or never comes. */
+/** Waits for a message of this kind. Ends the process on `stop` or if the channel closes. */
 function received<Kind extends ProcessLeaseMessage["kind"]>(kind: Kind): Promise<Message<Kind>> {
   return new Promise((resolve) => {
     process.on("message", (message: ProcessLeaseMessage) => {
@@ -85,11 +85,11 @@ process.on("message", (message: ProcessLeaseMessage) => {
   if (message.kind === "stop") stop();
 });
 process.once("disconnect", stop);
-// A terminal's Ctrl-C, and its end, reach the child, too; the parent says when the lease is over.
+// The terminal also sends these signals to the child; the parent decides when the lease ends.
 for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
 
 stopping.signal.addEventListener("abort", () => {
-  // Nothing that hangs may keep a process alive whose lease is over.
+  // Nothing may keep the process alive after its lease.
   setTimeout(() => process.exit(0), 1000).unref();
 });
 run().then(

@@ -1,19 +1,18 @@
 /**
- * The memory that a lease's thread shares with its worker: one number, the time at which the last successful renewal
- * began. All threads of the process read the same clock. The time is read without a message, so no queue of messages
- * can delay it.
+ * Memory shared by a lease's thread and its worker: the time at which the last successful renewal
+ * began, on the process's clock. Reading it is not delayed by message queues.
  */
 import type { LeaseEnding } from "../../jobs/index.ts";
 
 export interface LeaseThreadData {
   readonly directory: string;
-  /** Of the queue's subspace. */
+  /** Prefix of the queue's subspace. */
   readonly prefix: Uint8Array;
   /** Eight bytes, see `LeaseTime`. */
   readonly shared: SharedArrayBuffer;
 }
 
-/** `start` is the first one: its lease is renewed until `stop`. */
+/** `start` is sent first; the lease is then renewed until `stop`. */
 export type LeaseMessage =
   | { readonly kind: "start"; readonly worker: string; readonly leaseMs: number }
   | { readonly kind: "stop" };

@@ -1,4 +1,4 @@
-/** Renews leases on the embedded store, each in a thread of its own (`lmdb-lease-thread`). */
+/** Renews leases in the embedded store, each in its own thread (`lmdb-lease-thread`). */
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import {
@@ -22,7 +22,7 @@ export class LmdbLeaseRenewer implements LeaseRenewer {
   readonly #directory: string;
   readonly #prefix: Uint8Array;
 
-  /** `jobs` is the queue's subspace in the store of that folder. */
+  /** `jobs` is the queue's subspace in the store at `directory`. */
   constructor(directory: string, jobs: Subspace) {
     this.#directory = resolve(directory);
     this.#prefix = jobs.prefix;
@@ -39,7 +39,7 @@ export class LmdbLeaseRenewer implements LeaseRenewer {
     const send = (message: LeaseMessage): void => thread.postMessage(message);
     let ending: LeaseEnding = "lapsed";
     let failure: unknown = new Error("The thread of the lease ended before it was ready");
-    // A thread that failed renews nothing any more; its end follows.
+    // A failed thread renews nothing more; its exit follows.
     thread.on("error", (error) => {
       failure = error;
     });

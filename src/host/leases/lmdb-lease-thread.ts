@@ -1,6 +1,6 @@
 /**
- * The thread that renews one lease, on a store that it opens itself, however busy the worker's event loop is. After a
- * pause of the whole process it looks at the clock first, and does not renew a lease that has lapsed.
+ * Thread that renews one lease on its own connection to the store, independent of the worker's
+ * event loop. After a suspension of the process it does not renew a lapsed lease.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { keepLease, Workers } from "../../jobs/index.ts";

@@ -1,7 +1,7 @@
-/** The messages between a worker and the process that renews its lease. Both times are in `SharedTimes`. */
+/** Messages between a worker and the process that renews its lease. */
 import type { LeaseEnding } from "../../jobs/index.ts";
 
-/** The store that the renewing process opens for itself. */
+/** Location of the store, which the child process opens itself. */
 export type LeaseStore =
   | { readonly kind: "lmdb"; readonly directory: string }
   | {
@@ -16,7 +16,7 @@ export type ProcessLeaseMessage =
   | {
       readonly kind: "open";
       readonly store: LeaseStore;
-      /** Of the queue's subspace, in hexadecimal digits. */
+      /** Prefix of the queue's subspace, in hexadecimal. */
       readonly prefix: string;
     }
   | { readonly kind: "start"; readonly worker: string; readonly leaseMs: number }
@@ -26,8 +26,8 @@ export type ProcessLeaseAnswer =
   | { readonly kind: "ready" }
   | { readonly kind: "ended"; readonly ending: LeaseEnding };
 
-/** The child knows the file of the shared times by this number: behind the three standard streams and the channel. */
+/** Descriptor of the shared times in the child, after the standard streams and the channel. */
 export const TIMES_DESCRIPTOR = 4;
 
-/** Signs of life in one lease: the process that renews looks for them before each renewal. */
+/** Heartbeats per lease period; the child requires one before each renewal. */
 export const BEATS_PER_LEASE = 10;

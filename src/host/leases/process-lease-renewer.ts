@@ -1,7 +1,7 @@
 /**
- * Renews leases from a small process, for stores whose client must not run in a thread (FoundationDB's binding has
- * static state). The worker's event loop may be busy for a long time. A thread of the worker, which needs no store,
- * shows the child that the worker lives, because a stopped worker must lose its lease.
+ * Renews leases from a small child process, for clients that must not run in a thread
+ * (FoundationDB's binding has static state). The worker's event loop may be blocked; a thread of
+ * the worker sends heartbeats to the child, because a suspended worker must lose its lease.
  */
 import { fork } from "node:child_process";
 import { Worker } from "node:worker_threads";

@@ -1,7 +1,7 @@
 /**
- * Two times that a process shares with its child and its threads: when the last successful renewal of a lease began,
- * and when the process was last seen alive. They are in a file without a name and are read without waiting, so neither
- * a busy event loop nor a queue of messages delays them. All use one clock, the machine's monotonic one.
+ * Two times shared by a process, its threads and its child: the start of the last successful lease
+ * renewal, and the process's last heartbeat. They are read synchronously from an unlinked file, so
+ * neither a busy event loop nor message queues delay them. Both use the machine's monotonic clock.
  */
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,14 +13,14 @@ const PLACES: Readonly<Record<SharedTime, number>> = { renewed: 0, alive: 8 };
 const TIME_BYTES = 8;
 
 export class SharedTimes {
-  /** Of the open file; a child may know it by another number. */
+  /** Descriptor of the open file; it may differ in a child. */
   readonly descriptor: number;
 
   constructor(descriptor: number) {
     this.descriptor = descriptor;
   }
 
-  /** A new file, which is gone when the last process has closed it. */
+  /** Creates a file that is deleted when the last process closes it. */
   static create(): SharedTimes {
     const folder = mkdtempSync(join(tmpdir(), "tandem-lease-"));
     try {
@@ -30,7 +30,7 @@ export class SharedTimes {
     }
   }
 
-  /** How long ago that was. A time that was never set is as old as the machine. */
+  /** Age in milliseconds. A time never set is as old as the machine's uptime. */
   ageMs(time: SharedTime): number {
     const bytes = Buffer.alloc(TIME_BYTES);
     readSync(this.descriptor, bytes, 0, TIME_BYTES, PLACES[time]);

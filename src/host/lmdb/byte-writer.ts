@@ -1,10 +1,10 @@
-/** A buffer that grows, and its reader: for the messages between the threads and for the commit log. */
+/** A growing buffer and its reader, for messages between threads and for the commit log. */
 
 export class ByteWriter {
   #bytes: Buffer<ArrayBuffer>;
   #length = 0;
 
-  /** `memory` is the writer's from then on. */
+  /** Takes ownership of `memory`. */
   constructor(memory: ArrayBuffer = new ArrayBuffer(4_096)) {
     this.#bytes = Buffer.from(memory);
   }
@@ -13,7 +13,7 @@ export class ByteWriter {
     return this.#length;
   }
 
-  /** Makes room for so many bytes more at once: without it the room doubles, and is there twice while it grows. */
+  /** Reserves room for `byteCount` more bytes. Otherwise the buffer grows by doubling. */
   expect(byteCount: number): void {
     this.#reserve(byteCount);
   }
@@ -33,7 +33,7 @@ export class ByteWriter {
     this.#length = this.#bytes.writeDoubleLE(value, this.#length);
   }
 
-  /** The length, then the bytes. */
+  /** Writes the length, then the bytes. */
   bytes(value: Uint8Array): void {
     this.#reserve(4 + value.length);
     this.#length = this.#bytes.writeUInt32LE(value.length, this.#length);
@@ -41,7 +41,7 @@ export class ByteWriter {
     this.#length += value.length;
   }
 
-  /** As `bytes`, of a string with one character per byte. */
+  /** Like `bytes`, for a string with one character per byte. */
   text(value: string): void {
     this.#reserve(4 + value.length);
     this.#length = this.#bytes.writeUInt32LE(value.length, this.#length);
@@ -49,12 +49,12 @@ export class ByteWriter {
     this.#length += value.length;
   }
 
-  /** Overwrites a `uint32` that was written before. */
+  /** Overwrites a `uint32` written earlier. */
   patchUint32(offset: number, value: number): void {
     this.#bytes.writeUInt32LE(value, offset);
   }
 
-  /** What was written; shares the writer's memory. */
+  /** Returns the written bytes, which share the writer's memory. */
   finish(): Buffer<ArrayBuffer> {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -100,7 +100,7 @@ export class ByteReader {
     return value;
   }
 
-  /** A view, not a copy. */
+  /** Returns a view. */
   bytes(): Buffer {
     const end = this.#at + 4 + this.#bytes.readUInt32LE(this.#at);
     const value = this.#bytes.subarray(this.#at + 4, end);
@@ -108,12 +108,12 @@ export class ByteReader {
     return value;
   }
 
-  /** The length of the bytes or the text that comes next. */
+  /** Length of the next byte string. */
   nextLength(): number {
     return this.#bytes.readUInt32LE(this.#at);
   }
 
-  /** Passes over bytes, or a text. */
+  /** Skips a byte string. */
   skip(): void {
     this.#at += 4 + this.nextLength();
   }

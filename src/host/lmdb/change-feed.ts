@@ -1,7 +1,7 @@
 /**
- * Fires watches from the commit log. Each commit of any process writes to the bell file, which wakes processes with
- * watches. They read the log from their last position, and fire the watches of the keys that were written. A missed
- * bell costs the period of the poll.
+ * Fires watches from the commit log. Each commit of any process writes to the bell file, which
+ * wakes processes with watches. They read new log records and fire the watches of written keys. A
+ * missed wake-up costs one polling interval.
  */
 import { type FSWatcher, watch as watchFile } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { BELL_FILE, type LmdbDatabase, logKey } from "./layout.ts";
 import { loggedWrites } from "./log-record.ts";
 import type { LmdbSnapshots } from "./snapshots.ts";
 
-/** One look at the version costs less than a microsecond. */
+/** A poll costs less than a microsecond. */
 const POLL_MS = 250;
 
 export class LmdbChangeFeed {
@@ -20,13 +20,13 @@ export class LmdbChangeFeed {
   readonly #directory: string;
   readonly #onError: (error: unknown) => void;
   readonly #watches = new WatchRegistry();
-  /** All writes up to here have been announced. */
+  /** All writes up to this version have been announced. */
   #announcedVersion = 0;
   #bell: FSWatcher | undefined;
   #poll: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** `onError`: the store cannot be read. */
+  /** `onError` is called if the store cannot be read. */
   constructor(
     database: LmdbDatabase,
     snapshots: LmdbSnapshots,
@@ -39,7 +39,7 @@ export class LmdbChangeFeed {
     this.#onError = onError;
   }
 
-  /** A watch for the first write to `key` after `version`. */
+  /** Returns a watch for the first write to `key` after `version`. */
   arm(key: Key, version: number): Watch {
     this.#listen();
     this.announce();
@@ -51,7 +51,7 @@ export class LmdbChangeFeed {
     return watch;
   }
 
-  /** Fires the watches of all that was committed since the last call. */
+  /** Fires the watches for everything committed since the last call. */
   announce(): void {
     if (this.#closed) return;
     const version = this.#snapshots.lastVersion();
@@ -72,7 +72,7 @@ export class LmdbChangeFeed {
     this.#watches.close();
   }
 
-  /** From the first watch on. Neither keeps the process alive. */
+  /** Starts with the first watch. Does not keep the process alive. */
   #listen(): void {
     if (this.#poll !== undefined || this.#closed) return;
     const ring = (): void => {
@@ -87,7 +87,7 @@ export class LmdbChangeFeed {
     this.#poll.unref();
     try {
       this.#bell = watchFile(join(this.#directory, BELL_FILE), { persistent: false }, ring);
-      // Without the bell there is the poll.
+      // Without the bell, polling suffices.
       this.#bell.on("error", () => this.#bell?.close());
     } catch {
       this.#bell = undefined;
@@ -106,7 +106,7 @@ export class LmdbChangeFeed {
     return isWritten || !isWhole;
   }
 
-  /** False when a record in between is gone, so that it is unknown which keys were written. */
+  /** Returns false if a log record is missing, so that the written keys are unknown. */
   #readLog(
     since: number,
     until: number,

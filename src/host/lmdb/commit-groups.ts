@@ -1,13 +1,13 @@
-/** Groups of requests that are committed together, in one transaction of LMDB. */
+/** Groups requests to be committed in one LMDB transaction. */
 import type { PackedRequest } from "./messages.ts";
 
-/** A group holds the lock between processes, so it is bounded. */
+/** Bounds the time for which a group holds the inter-process lock. */
 const GROUP_COUNT_MAX = 1_024;
 const GROUP_BYTES_MAX = 16_000_000;
-/** Each may have a page of its own to be changed, which is in memory until all are written, and is kept for the next ones. */
+/** Each mutation may dirty a separate page, held in memory until the group is written. */
 const GROUP_MUTATIONS_MAX = 8_000;
 
-/** The requests in their order; one that is larger than a group may be is the last of its group. */
+/** Yields groups in request order. A request exceeding the bounds is the last of its group. */
 export function* commitGroups(requests: readonly PackedRequest[]): Iterable<PackedRequest[]> {
   let group: PackedRequest[] = [];
   let byteCount = 0;

@@ -1,6 +1,7 @@
 /**
- * The engine's end of the committer thread: requests of one turn are sent together, and answers come back in their
- * order. When the thread dies, the commits under way are unknown, and another thread is started.
+ * The engine's side of the committer thread. Requests of one event-loop turn are sent together, and
+ * answers arrive in the same order. If the thread dies, commits in progress become unknown, and a
+ * new thread is started.
  */
 import { Worker } from "node:worker_threads";
 import {
@@ -23,24 +24,24 @@ import {
   writeRequest,
 } from "./messages.ts";
 
-/** Of a turn's requests; it grows when they are more. */
+/** Initial buffer for the requests of a turn. */
 const OUTBOX_BYTES = 32_768;
 /**
- * So much is sent before the turn ends: a batch of documents has a commit worth its own while, and the thread works on it while the
- * turn goes on with the next batch, which without anything to wait for can be long.
+ * Threshold for sending before the turn ends: the thread can commit a batch of documents while the
+ * turn, which may be long, prepares the next one.
  */
 const SENT_AT_ONCE_BYTES = 131_072;
-/** Memory that came back, for the next turns: as much as two transactions of an upload, or of a batch of documents. */
+/** Returned buffers kept for reuse: enough for two uploads or batches of documents. */
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 
-/** What the engine wants to know of the commits. */
+/** Callbacks to the engine. */
 export interface CommitObserver {
-  /** After each group of which something was committed. */
+  /** Called after each group with at least one commit. */
   committed(): void;
-  /** A group was refused for want of room. */
+  /** A group failed because the disk is full. */
   diskFull(reason: string): void;
-  /** Nothing can be committed any more. */
+  /** The committer has failed permanently. */
   givenUp(): void;
 }
 
@@ -57,7 +58,7 @@ export class LmdbCommitQueue {
   #thread: Worker | undefined;
   #outbox: ByteWriter | undefined;
   readonly #spares: ArrayBuffer[] = [];
-  /** Sent or in the outbox, in order. */
+  /** Requests sent or in the outbox, in order. */
   #pending: PendingCommit[] = [];
   #isOpening = false;
   #groupCount = 0;
@@ -68,7 +69,7 @@ export class LmdbCommitQueue {
     this.#observer = observer;
   }
 
-  /** What can be seen of the thread from here. */
+  /** Progress of the thread, as seen from the engine. */
   get progress(): CommitterProgress {
     return {
       isBusy: this.#isOpening || this.#pending.length > 0,
@@ -76,7 +77,7 @@ export class LmdbCommitQueue {
     };
   }
 
-  /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
+  /** Starts the thread. Rejects with KV_UNAVAILABLE if it cannot open the store. */
   async open(): Promise<void> {
     this.#isOpening = true;
     await new Promise<void>((resolve, reject) => {
@@ -92,7 +93,7 @@ export class LmdbCommitQueue {
     if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     if (this.#outbox === undefined) {
       this.#outbox = new ByteWriter(this.#spares.pop() ?? new ArrayBuffer(OUTBOX_BYTES));
-      // Not at once: what else commits before the event loop goes on goes along.
+      // Deferred, so that other commits of this turn are sent along.
       process.nextTick(() => this.#send());
     }
     writeRequest(this.#outbox, request);
@@ -100,7 +101,7 @@ export class LmdbCommitQueue {
     return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));
   }
 
-  /** Lets the thread finish what it was sent, and ends it. */
+  /** Lets the thread finish what it was sent, then ends it. */
   async close(): Promise<void> {
     this.#send();
     this.#closed = true;

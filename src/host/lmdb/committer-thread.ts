@@ -1,6 +1,6 @@
 /**
- * The thread that commits. It takes and frees the lock between the processes without waiting for an event loop, so a
- * busy event loop delays only its own transactions.
+ * The committer thread. It holds the inter-process lock without waiting for an event loop, so that
+ * a busy event loop delays only its own transactions.
  */
 import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ export interface CommitterThreadData {
   readonly mapBytes: number | undefined;
 }
 
-/** LMDB frees the slots of snapshots of dead processes only on request. */
+/** LMDB frees the reader slots of dead processes only on request. */
 const READER_CHECK_MS = 60_000;
 
 const BELL = Buffer.from([0]);
@@ -54,13 +54,13 @@ function run(port: NonNullable<typeof parentPort>): void {
     }
     for (const group of commitGroups(requests)) {
       const outcome = committer.commit(group);
-      // The others first: they have further to go.
+      // Other processes first, since their wake-up takes longer.
       ringBell();
       answer(outcome);
     }
     if (committer.isGivenUp) answer({ kind: "given-up" });
-    // Whatever was written is a copy by now. Left to this thread it would lie about until its next garbage collection, which
-    // a thread that makes so few objects seldom has.
+    // Everything has been copied. Return the memory now: this thread allocates so few objects that
+    // it rarely collects garbage.
     for (const memory of spent) {
       port.postMessage({ kind: "spent", memory } satisfies CommitterAnswer, [memory]);
     }
@@ -76,7 +76,7 @@ function run(port: NonNullable<typeof parentPort>): void {
     try {
       writeSync(bell, BELL, 0, 1, 0);
     } catch {
-      // On a full disk the others are late by the period of their poll, no more.
+      // On a full disk, the other processes notice at their next poll.
     }
   }
 
@@ -84,7 +84,7 @@ function run(port: NonNullable<typeof parentPort>): void {
     clearInterval(readerCheck);
     closeSync(bell);
     committer.close();
-    // Resolves at once: nothing is queued, every commit was synchronous.
+    // Resolves immediately, because every commit was synchronous.
     database.close().then(
       () => port.close(),
       () => port.close(),

@@ -1,9 +1,9 @@
 /**
- * Commits groups of transactions: each group is one transaction of LMDB, so all of them cost one write to the disk.
+ * Commits groups of transactions. A group is one LMDB transaction, so it costs one write to disk.
  *
- * Every transaction is judged against the commits since its read version, by this process or by another; the commit log
- * in the file has them. All of it happens under LMDB's lock between processes and without a pause. Nothing is written
- * for a transaction that is refused.
+ * Each transaction is checked for conflicts with commits of all processes since its read version,
+ * which are in the commit log. This happens synchronously under LMDB's inter-process lock. A
+ * rejected transaction writes nothing.
  */
 import { ABORT, TransactionFlags } from "lmdb";
 import { READ_VERSION_AGE_MS_MAX, Resolver } from "../../kv/index.ts";
@@ -27,37 +27,37 @@ import {
 import { RedoWriter } from "./redo.ts";
 import { Application, Tree } from "./tree.ts";
 
-/** Longer than any read version lives, so that a transaction is too old before its history is gone. */
+/** Exceeds the lifetime of read versions, so that a transaction expires before its history does. */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 
-/** The file keeps the log longer, for processes that lag behind with their watches. */
+/** The log is kept longer, for watches of processes that lag behind. */
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
-/** Old records are deleted by one commit in so many: they lie on a page that a commit does not touch otherwise. */
+/** Old records are deleted in every 16th commit, since they are on pages of their own. */
 const TRIM_PERIOD = 16;
-/** What such a commit may spend on them: more than one for each that did not, so that a backlog shrinks. */
+/** Maximum number deleted per such commit. More than `TRIM_PERIOD`, so that a backlog shrinks. */
 const TRIM_COUNT_MAX = 64;
 
 /**
- * Requests of so many bytes most likely fit into a redo record. One in `TRIM_PERIOD` of the largest does not, for the records of the
- * log that go, and is tried twice: that costs far less than a second wait for the disk in the others.
+ * Requests up to this size probably fit into a redo record. Near the limit, commits that trim the
+ * log may not, and are tried twice; that costs far less than a second sync in all others.
  */
 const REDO_BYTES_MAX = 3_400;
 
 const WAIT_TWICE = TransactionFlags.ABORTABLE | TransactionFlags.SYNCHRONOUS_COMMIT;
-/** With LMDB's MDB_NOMETASYNC, which lmdb passes on but does not name. */
+/** Adds LMDB's MDB_NOMETASYNC, which the lmdb package passes through but does not name. */
 const WAIT_ONCE = WAIT_TWICE | 0x4_0000;
 
-/** How exactly it is known when a version was committed, to trim the log. */
+/** Resolution of the commit times used for trimming the log. */
 const SAMPLE_MS = 1_000;
 
-/** Requests that are committed together. */
+/** Requests committed together. */
 interface Group {
   readonly requests: readonly PackedRequest[];
-  /** Indices into `OUTCOMES`; "committed" until something else is known. */
+  /** Indices into `OUTCOMES`; initially "committed". */
   readonly outcomes: Uint8Array;
   readonly mark: number;
-  /** Something may have been written. */
+  /** Whether something may have been written. */
   isBegun: boolean;
   version: number;
 }
@@ -68,13 +68,13 @@ export class LmdbCommitter {
   readonly #redo: RedoWriter | undefined;
   #isGivenUp = false;
   #resolver: Resolver | undefined;
-  /** The resolver knows every write up to here. */
+  /** The resolver knows all writes up to this version. */
   #knownVersion = 0;
-  /** It began here, because no transaction needed earlier commits. The log may still have them. */
+  /** The resolver lacks earlier versions, not needed so far. The log may contain them. */
   #begunVersion = 0;
-  /** No record of the log is older. */
+  /** Lower bound for the versions in the log. */
   #firstLogged = 0;
-  /** Which version was the last at some times of the past, oldest first. */
+  /** The last version at past times, oldest first. */
   readonly #samples: { readonly version: number; readonly timeMs: number }[] = [];
 
   constructor(database: LmdbDatabase, directory: string) {
@@ -87,12 +87,12 @@ export class LmdbCommitter {
     }, WAIT_TWICE);
   }
 
-  /** Nothing can be committed in this process any more. */
+  /** Whether this process can no longer commit. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
   }
 
-  /** Never throws: a failure is the outcome of all. */
+  /** Never throws: a failure becomes the outcome of all requests. */
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
     const outcomes = new Uint8Array(requests.length);
     if (this.#isGivenUp) {
@@ -103,14 +103,14 @@ export class LmdbCommitter {
     const group = { requests, outcomes, mark, isBegun: false, version: 0 };
     try {
       if (!this.#transact(group, isSmall(requests) ? this.#redo : undefined)) {
-        // It wrote more than it looked like.
+        // The writes exceeded the redo record.
         this.#resolver = undefined;
         outcomes.fill(0);
         this.#transact(group, undefined);
       }
       return { kind: "group", version: group.version, outcomes, reason: "", isDiskFull: false };
     } catch (error) {
-      // The noted commits failed or are unknown: it reads the log again.
+      // The commits failed or are unknown, so the log must be read again.
       this.#resolver = undefined;
       this.#isGivenUp = isGivenUp(error);
       outcomes.fill(outcomeIndex(this.#mayBeCommitted(group) ? "unknown" : "unavailable"));
@@ -129,8 +129,8 @@ export class LmdbCommitter {
   }
 
   /**
-   * One transaction of LMDB. With a `record` it waits for the disk once. False, and nothing was done, when it writes more than that
-   * holds.
+   * Runs one LMDB transaction, which with a redo `record` waits for only one sync. Returns false,
+   * without any effect, if the writes exceed the record.
    */
   #transact(group: Group, record: RedoWriter | undefined): boolean {
     const end = this.#database.transactionSync(
@@ -153,11 +153,12 @@ export class LmdbCommitter {
   }
 
   /**
-   * After a failure. Under the lock: for as long as there is a redo record, another process that opens the store may carry it out.
-   * LMDB writes its root last: what cannot be seen then will never be, once no record of it is left either.
+   * Called after a failure. Takes the lock: while a redo record exists, another process opening the
+   * store may apply it. LMDB writes its root last, so what is not visible now, and has no record,
+   * never will be.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
-    // Before that nothing was written.
+    // Nothing was written before that.
     if (!isBegun) return false;
     let isCommitted = false;
     try {
@@ -165,7 +166,7 @@ export class LmdbCommitter {
         const lastVersion = this.#lastVersion();
         const record = this.#database.get(logKey(version));
         isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
-        // Another process may have made the version, and written the record of it.
+        // The version and its record may be another process's.
         if (lastVersion < version) this.#redo?.settle(version);
         return ABORT;
       }, WAIT_TWICE);
@@ -177,15 +178,16 @@ export class LmdbCommitter {
   }
 
   /**
-   * Inside a transaction, first of all: throws when LMDB has given the environment up. The library does not say then that there is no
-   * transaction and nobody holds the lock; but what is read comes from a snapshot, and a new one cannot be had.
+   * Must be the first call in a transaction. Throws if LMDB has failed permanently: the library
+   * then does not report that there is neither transaction nor lock, but acquiring a snapshot
+   * fails.
    */
   #lastVersion(): number {
     this.#database.resetReadTxn();
     return readLastVersion(this.#database);
   }
 
-  /** Whether any request was applied. */
+  /** Returns whether any request was applied. */
   #applyAll(group: Group, committedAtMs: number, tree: Tree): boolean {
     const { requests, version, mark, outcomes } = group;
     const resolver = this.#resolver as Resolver;
@@ -213,8 +215,8 @@ export class LmdbCommitter {
   }
 
   /**
-   * Learns what others committed since the earliest state that the requests have read; of what came before, a process that
-   * commits now and then learns nothing. Returns the last version.
+   * Reads the commits since the earliest version read by the requests. Processes that commit rarely
+   * skip earlier ones. Returns the last version.
    */
   #catchUp(requests: readonly PackedRequest[], nowMs: number): number {
     const lastVersion = this.#lastVersion();
@@ -231,7 +233,7 @@ export class LmdbCommitter {
     for (let version = this.#knownVersion + 1; version <= lastVersion; version++) {
       const bytes = this.#database.get(logKey(version));
       if (bytes === undefined) {
-        // This process slept for longer than the log lasts.
+        // This process was suspended for longer than the log is kept.
         this.#beginAt(version);
         continue;
       }
@@ -255,7 +257,7 @@ export class LmdbCommitter {
     return readLastVersion(this.#database) + 1;
   }
 
-  /** Deletes records that are old, of whichever process. */
+  /** Deletes old records of all processes. */
   #trimLog(version: number, nowMs: number, tree: Tree): void {
     const samples = this.#samples;
     const lastMs = samples.at(-1)?.timeMs ?? Number.NEGATIVE_INFINITY;
@@ -265,20 +267,20 @@ export class LmdbCommitter {
     if (oldest.timeMs >= nowMs - LOG_MS || version % TRIM_PERIOD !== 0) return;
     for (let count = 0; count < TRIM_COUNT_MAX && this.#firstLogged <= oldest.version; count++) {
       const isThere = tree.remove(logKey(this.#firstLogged));
-      // Where another process was here before, it may have come far.
+      // If another process has already trimmed the log, skip ahead.
       this.#firstLogged = isThere ? this.#firstLogged + 1 : this.#oldestLogged();
     }
   }
 }
 
-/** Whether a redo record will most likely hold what the group writes. */
+/** Whether the group's writes probably fit into a redo record. */
 function isSmall(requests: readonly PackedRequest[]): boolean {
   let byteCount = 0;
   for (const { mutations } of requests) byteCount += mutations.length;
   return byteCount <= REDO_BYTES_MAX;
 }
 
-/** The earliest version by which one of the requests is to be judged; `lastVersion` if none has read anything. */
+/** Returns the earliest read version of the requests; `lastVersion` if none has read. */
 function earliestRead(requests: readonly PackedRequest[], lastVersion: number): number {
   let earliest = lastVersion;
   for (const { readVersion, reads } of requests) {

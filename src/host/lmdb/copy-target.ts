@@ -1,4 +1,4 @@
-/** A new embedded store as what a copy of another one is put into. */
+/** A new embedded store as the target of a copy. */
 import type { KeyValue } from "../../kv/index.ts";
 import type { CopyTarget } from "../backup/copy-store.ts";
 import { LmdbImport } from "./import.ts";
@@ -11,7 +11,7 @@ export class LmdbCopyTarget implements CopyTarget {
     this.#directory = directory;
   }
 
-  /** It skips versions itself, so any will do. */
+  /** Skips versions itself, so it accepts any version. */
   async begin(): Promise<void> {
     this.#import = new LmdbImport({ directory: this.#directory });
   }

@@ -1,18 +1,18 @@
 /**
- * Whether the disk has room for the store. A disk that is nearly full takes some commits and refuses others, so the trouble begins with
- * the first refusal, and ends when there is clearly room again.
+ * Detects a full disk. A nearly full disk accepts some commits and rejects others, so the condition
+ * begins with the first failure and ends when there is clearly enough room.
  */
 import type { Runtime } from "../../base/index.ts";
 import { freeBytes } from "./environment.ts";
 
-/** What the largest group of commits may take. */
+/** Maximum size of a commit group. */
 const ROOM_BYTES = 16_000_000;
 
-/** Of a limit that the system does not show as room, such as a user's quota, only time tells that it is no limit any more. */
+/** Time after which limits that free space does not show, such as quotas, are assumed over. */
 const QUIET_MS = 60_000;
 
 interface Trouble {
-  /** The system shows that there is little room. */
+  /** Whether the system's free space is low. */
   readonly isShown: boolean;
   lastRefusalMs: number;
 }
@@ -37,7 +37,7 @@ export class DiskRoom {
     return this.#trouble !== undefined;
   }
 
-  /** A commit was refused for want of room. Only the first one is announced. */
+  /** Records a commit that failed because the disk is full. Only the first one is announced. */
   refused(reason: string): void {
     const lastRefusalMs = this.#runtime.clock.monotonicMs();
     if (this.#trouble !== undefined) {
@@ -49,7 +49,7 @@ export class DiskRoom {
     this.#runtime.trace.event("kv.disk-full", { directory, reason });
   }
 
-  /** To be called now and then. */
+  /** Must be called periodically. */
   look(): void {
     if (this.#trouble === undefined) return;
     const { isShown, lastRefusalMs } = this.#trouble;

@@ -1,13 +1,12 @@
 /**
- * Reads bytes from LMDB as plain arrays of their own, in one step. The library by default gives a Buffer, whose `slice`
- * shares memory, and converting that into a plain array takes most of the time of a range.
- *
- * Keys lose the first byte, which the layout adds (`lmdb-layout`).
+ * Reads bytes from LMDB as plain Uint8Arrays. The library would return Buffers, whose `slice`
+ * shares memory; converting them takes most of the time of a range read. Keys lose the first byte,
+ * which the layout adds (`lmdb-layout`).
  */
 import { cutBytes } from "../../base/index.ts";
 import { VALUE_BYTES_MAX } from "../../kv/index.ts";
 
-/** Copies out of the buffers that the library reads into: few, so the last one's plain view is kept. */
+/** Copies out of the library's few read buffers. Caches the view of the last one. */
 function copier(): (source: Uint8Array, start: number, end: number) => Uint8Array {
   let view: Uint8Array = new Uint8Array(0);
   return (source, start, end) => {
@@ -19,7 +18,7 @@ function copier(): (source: Uint8Array, start: number, end: number) => Uint8Arra
   };
 }
 
-/** The library has one encoder for each database, and no other way to learn a length. */
+/** The library has one encoder per database, and no other way to read only a length. */
 let keepsBytes = true;
 
 const copyKey = copier();
@@ -36,16 +35,17 @@ export const keyEncoder = {
 
 export const valueEncoder = {
   encode: (value: Uint8Array): Uint8Array => value,
-  /** The library shortens its buffer's `length` to the value's. */
+  /** The library sets its buffer's `length` to that of the value. */
   decode: (source: Uint8Array): Uint8Array =>
     keepsBytes ? copyValue(source, 0, source.length) : lengthOf(source),
 };
 
 /**
- * Runs `read`, in which bytes are whole, or values have their lengths and no defined bytes. Synchronous.
+ * Runs `read` synchronously; values are returned as bytes, or as arrays with the right length and
+ * undefined contents.
  *
- * Readers of lengths drop thousands of keys soon. These are not cut from shared slabs, which stay in memory as long as any
- * small array of another reader.
+ * Readers of lengths soon discard thousands of keys. These do not use shared slabs, which small
+ * long-lived arrays would retain.
  */
 export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   const before = keepsBytes;
@@ -57,14 +57,14 @@ export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   }
 }
 
-/** One memory below all values of which only the length is read. */
+/** Shared memory of values whose length alone is read. */
 const UNREAD = new ArrayBuffer(VALUE_BYTES_MAX);
 
 function lengthOf({ length }: Uint8Array): Uint8Array {
   return new Uint8Array(length <= VALUE_BYTES_MAX ? UNREAD : new ArrayBuffer(length), 0, length);
 }
 
-/** The same bytes as Node's kind of array, for its methods. */
+/** Returns a Buffer sharing the same memory. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

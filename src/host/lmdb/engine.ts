@@ -1,7 +1,7 @@
 /**
- * The embedded store: LMDB with FoundationDB's semantics above it, for any number of processes of one machine on the same
- * folder. Reads are synchronous, from snapshots; commits go to a thread that groups them (`lmdb-committer`). When a commit
- * resolves, it is on the disk.
+ * The embedded store: LMDB with FoundationDB's semantics, shared by any number of processes of one
+ * machine. Reads are synchronous, from snapshots; a thread groups commits (`lmdb-committer`). A
+ * commit is durable when it resolves.
  *
  * The version of LMDB is pinned: docs/decisions/0010-lmdb-2.md.
  */
@@ -24,15 +24,15 @@ import { LmdbSnapshots } from "./snapshots.ts";
 
 export interface LmdbOptions {
   readonly runtime: Runtime;
-  /** Made when it is missing. Not on a network file system. */
+  /** Created if missing. Must not be on a network file system. */
   readonly directory: string;
-  /** The first size of the map, for tests of its growth. */
+  /** Initial map size, for tests of its growth. */
   readonly mapBytes?: number | undefined;
 }
 
 const LOOK_MS = 1_000;
 
-/** Opens the store; rejects with KV_UNUSABLE or KV_UNAVAILABLE and the reason when that is impossible. */
+/** Opens the store. Rejects with KV_UNUSABLE or KV_UNAVAILABLE and the reason. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> {
   const database = openEnvironment(options.directory, options.mapBytes);
   const engine = new LmdbEngine(options, database);
@@ -47,7 +47,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> 
 
 export class LmdbEngine implements Engine {
   readonly name = "lmdb";
-  /** Resolves when LMDB has given the store up for this process. */
+  /** Resolves when LMDB has failed permanently in this process. */
   readonly failed: Promise<KeyValueError>;
   readonly #clock: Runtime["clock"];
   readonly #trace: Runtime["trace"];
@@ -65,7 +65,7 @@ export class LmdbEngine implements Engine {
   #onFailed: (failure: KeyValueError) => void = () => {};
   #closing: Promise<void> | undefined;
 
-  /** Use `openLmdbEngine`. */
+  /** Use `openLmdbEngine` instead. */
   constructor({ runtime, directory, mapBytes }: LmdbOptions, database: LmdbDatabase) {
     this.failed = new Promise((resolve) => {
       this.#onFailed = resolve;
@@ -97,7 +97,7 @@ export class LmdbEngine implements Engine {
     this.#looks.unref();
   }
 
-  /** Snapshots of LMDB that transactions hold. */
+  /** Number of LMDB snapshots held by transactions. */
   get heldSnapshotCount(): number {
     return this.#snapshots.heldCount;
   }
@@ -163,7 +163,7 @@ export class LmdbEngine implements Engine {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Nothing can be read or written any more, nor will it be: all is refused at once, and whoever waits for `failed` ends the process. */
+  /** Rejects all calls after a permanent failure. The owner of `failed` ends the process. */
   #giveUp(): void {
     if (this.#failure !== undefined) return;
     const details = { reason: GIVEN_UP_REASON, directory: this.#directory };

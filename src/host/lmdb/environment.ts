@@ -1,4 +1,4 @@
-/** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
+/** Opens LMDB with the required options, and translates its errors into this layer's. */
 import { randomUUID } from "node:crypto";
 import {
   chmodSync,
@@ -20,15 +20,15 @@ import { redoLostCommits } from "./redo.ts";
 import { faultOfFile } from "./whole-file.ts";
 
 /**
- * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
- * others read. Where so much address space cannot be had, a smaller map is taken, and LMDB grows it.
+ * Virtual address space: the file grows as needed, and the map never has to move while others read.
+ * If unavailable, a smaller map is used, which LMDB grows.
  */
 const MAP_BYTES = 2 ** 40;
 
-/** Slots for snapshots that are held at once, by all processes together. Fixed when the store is created; 64 bytes each. */
+/** Reader slots for all processes together. Fixed when the store is created; 64 bytes each. */
 const READER_COUNT_MAX = 4_096;
 
-/** Documents are not sealed: their owner alone reads them. */
+/** Documents are not encrypted, so only the owner may read the file. */
 const FILE_MODE = 0o600;
 
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
@@ -38,7 +38,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     makeFile(directory, options);
     checkFile(directory);
     const database = open<Uint8Array, Buffer>(options);
-    // LMDB puts what is in its files on the disk, not that they are there.
+    // LMDB syncs file contents but not directory entries.
     saveFolder(directory);
     checkFormat(database, directory);
     redoLostCommits(database, directory);
@@ -48,28 +48,25 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
   }
 }
 
-/** What LMDB is told to open the store at `path`. */
+/** LMDB options for the store at `path`. */
 export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
-  // Not passed as a literal: the declarations of lmdb lack the encoders that its manual describes.
+  // Not a literal, because lmdb's type declarations lack the encoders its manual describes.
   return {
     path,
-    // By itself it takes a path with a dot in its last name for that of a file.
+    // By default, a path with a dot in its last segment denotes a file.
     noSubdir: false,
     keyEncoder,
     encoding: "binary" as const,
     encoder: valueEncoder,
     pageSize: PAGE_BYTES,
-    // With it a commit would be seen by others before it is on the disk.
+    // Would expose commits to others before they are durable.
     overlappingSync: false,
     maxReaders: READER_COUNT_MAX,
     mapSize: mapBytes,
   };
 }
 
-/**
- * A new store in a file of its own, which nobody else knows: it waits for no disk. Who has filled and closed it puts the file on the
- * disk and gives it its name.
- */
+/** Opens a new store in a private file without syncing. The caller must sync and rename it. */
 export function openDraft(file: string): LmdbDatabase {
   const options = { ...environmentOptions(file), noSubdir: true, noSync: true };
   const database = open<Uint8Array, Buffer>(options);
@@ -78,15 +75,15 @@ export function openDraft(file: string): LmdbDatabase {
   return database;
 }
 
-/** What the system says of a folder that an operator has to make usable. */
+/** Error codes of a folder that an operator has to fix. */
 const FOLDER_CODES: ReadonlySet<unknown> = new Set([
   ...["EACCES", "EEXIST", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "EPERM", "EROFS"],
-  // LMDB's.
+  // LMDB's numeric codes.
   13,
   30,
 ]);
 
-/** A folder that can neither be made nor written, as KV_UNUSABLE; undefined for anything else. */
+/** Returns KV_UNUSABLE if the folder cannot be created or written; otherwise undefined. */
 function unusable(error: unknown, directory: string): KeyValueError | undefined {
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   if (!FOLDER_CODES.has(code) || isDiskFull(error, directory)) return undefined;
@@ -95,7 +92,7 @@ function unusable(error: unknown, directory: string): KeyValueError | undefined 
   return new KeyValueError("KV_UNUSABLE", { reason, directory }, { cause: error });
 }
 
-/** A failure of the machine as KV_UNAVAILABLE; errors of this layer stay what they are. */
+/** Returns a KV_UNAVAILABLE for system failures; this layer's own errors are unchanged. */
 export function unavailable(error: unknown, directory: string): Error {
   if (errorCode(error) !== undefined) return error as Error;
   return new KeyValueError(
@@ -105,7 +102,7 @@ export function unavailable(error: unknown, directory: string): Error {
   );
 }
 
-/** Whether LMDB has given up the environment: it could not write a root, and serves no thread of this process any more. */
+/** Whether LMDB has failed permanently in this process, because it could not write a root. */
 export function isGivenUp(error: unknown): boolean {
   return error instanceof Error && error.message.includes("MDB_PANIC");
 }
@@ -121,7 +118,7 @@ export function reasonOf(error: unknown, directory: string): string {
   return message;
 }
 
-/** Whether the system forbids to write there, as it does where a file system is mounted read-only. */
+/** Whether writing is not permitted, as on a read-only file system. */
 function isForbidden(error: unknown): boolean {
   const { code, message } = error as { readonly code?: unknown; readonly message?: string };
   return (
@@ -129,19 +126,19 @@ function isForbidden(error: unknown): boolean {
   );
 }
 
-/** With less than one group may take, whatever fails fails for want of room. */
+/** If less is free than a group may need, any failure is attributed to the full disk. */
 const FULL_BYTES = 1_000_000;
 
-/** Whether something failed for want of room. */
+/** Whether the failure was caused by a full disk. */
 export function isDiskFull(error: unknown, directory: string): boolean {
   if (isGivenUp(error) || isForbidden(error)) return false;
   const { code, message } = error as { readonly code?: unknown; readonly message?: string };
   if (code === 28 || /ENOSPC|No space left/.test(message ?? "")) return true;
-  // LMDB calls a page that was written by half an error of input or output.
+  // LMDB reports a partially written page as an I/O error.
   return freeBytes(directory) < FULL_BYTES;
 }
 
-/** The room that is left; without a bound where the system does not tell. */
+/** Free bytes on the disk; infinite if unknown. */
 export function freeBytes(directory: string): number {
   try {
     const { bavail, bsize } = statfsSync(directory);
@@ -151,11 +148,11 @@ export function freeBytes(directory: string): number {
   }
 }
 
-/** Makes the folder and those above it that are missing, and puts them on the disk. Returns those that were made, the innermost first. */
+/** Creates and syncs the folder and its missing parents. Returns these, innermost first. */
 export function makeDirectory(directory: string): readonly string[] {
   const missing: string[] = [];
   for (let folder = directory; !existsSync(folder); folder = dirname(folder)) missing.push(folder);
-  // One after the other: where folders cannot be made, as below /proc, Node.js tries all at once for ever.
+  // Individually: in a place such as /proc, the recursive mkdir of Node.js never returns.
   for (const folder of missing.toReversed()) makeIfMissing(folder);
   const first = missing.at(-1);
   if (first !== undefined) saveFolders(dirname(first), dirname(directory));
@@ -166,14 +163,14 @@ function makeIfMissing(folder: string): void {
   try {
     mkdirSync(folder);
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have created it.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 
 /**
- * A new store gets its name when it is whole and on the disk. LMDB writes its first roots without waiting for the disk, and ends the
- * process that opens a file in which a failing machine left one of them.
+ * Creates a store under a temporary name, syncs and renames it. LMDB does not sync its initial
+ * roots, and a process that opens a file with a torn root is terminated.
  */
 function makeFile(directory: string, options: Parameters<typeof open>[0]): void {
   const file = join(directory, DATA_FILE);
@@ -183,33 +180,33 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   try {
     const database = open<Uint8Array, Buffer>({ ...options, path: draft, noSubdir: true });
     checkFormat(database, directory);
-    // LMDB takes files for one another by their number, and this one is not closed at once.
+    // LMDB identifies files by inode, and the draft is not closed immediately.
     copyFileSync(draft, copy);
     chmodSync(copy, FILE_MODE);
-    // Nothing is read from the draft any more, and its files go below.
+    // The draft is no longer read, and is deleted below.
     database.close().catch(() => undefined);
     saveFile(copy, "r+");
     linkSync(copy, file);
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have created it.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   } finally {
     for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
   }
 }
 
-/** Throws KV_UNUSABLE for a file with which LMDB would end the process, or that it would take for a new store. */
+/** Throws KV_UNUSABLE for a file that would crash LMDB, or that LMDB would treat as a new store. */
 function checkFile(directory: string): void {
   const file = join(directory, DATA_FILE);
   const fault = faultOfFile(file);
   if (fault === undefined) return;
   throw new KeyValueError("KV_UNUSABLE", {
-    reason: `${file} is no whole store (${fault}): restore a backup (docs/backup.md), or move the file away for a new store`,
+    reason: `${file} is not a complete store (${fault}): restore a backup (docs/backup.md), or move the file away for a new store`,
     directory,
   });
 }
 
-/** Puts on the disk what the folders hold, from the outer to the inner one. */
+/** Syncs the folders from `outer` to `inner`. */
 function saveFolders(outer: string, inner: string): void {
   if (inner !== outer) saveFolders(outer, dirname(inner));
   saveFolder(inner);
@@ -225,7 +222,7 @@ function checkFormat(database: LmdbDatabase, directory: string): void {
     });
   }
   database.transactionSync(() => {
-    // Another process may have been faster.
+    // Another process may have written it.
     if (database.get(FORMAT_KEY) === undefined) {
       database.putSync(FORMAT_KEY, Buffer.from([FORMAT_VERSION]));
     }

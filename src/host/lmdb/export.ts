@@ -1,7 +1,4 @@
-/**
- * Reads all of a store at one version, for as long as that takes, beside the processes that use it. Meanwhile LMDB cannot use the
- * pages again that are freed, so the file of a store that is written to grows.
- */
+/** Reads a store at one version while others use it, during which its file may grow. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type KeyValue, KeyValueError } from "../../kv/index.ts";
@@ -10,17 +7,17 @@ import { DATA_FILE } from "./layout.ts";
 import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
 
 export interface StoreExport {
-  /** No versionstamp among the rows is later. */
+  /** Upper bound of the versionstamps in the rows. */
   readonly version: number;
-  /** Every row in order of its key, about a megabyte at a time. */
+  /** All rows in key order, about a megabyte per page. */
   pages(): Iterable<readonly KeyValue[]>;
   close(): Promise<void>;
 }
 
-/** Has everything that was acknowledged before the call. Throws KV_UNAVAILABLE when there is no store, or none that can be read. */
+/** Includes all commits acknowledged before. Throws KV_UNAVAILABLE without a readable store. */
 export function exportLmdbStore(directory: string): StoreExport {
   checkLmdbStore(directory);
-  // As any other process that opens the store: it also carries out what a failing machine left undone.
+  // Opening also applies lost commits after a crash.
   const database = openEnvironment(directory);
   const snapshot = new LmdbSnapshots(database).take();
   return {
@@ -33,7 +30,7 @@ export function exportLmdbStore(directory: string): StoreExport {
   };
 }
 
-/** Throws KV_UNAVAILABLE when the folder has no store: to open it would make one. */
+/** Throws KV_UNAVAILABLE if the folder has no store: opening would create one. */
 export function checkLmdbStore(directory: string): void {
   if (existsSync(join(directory, DATA_FILE))) return;
   throw new KeyValueError("KV_UNAVAILABLE", { reason: `${directory} has no store`, directory });

@@ -1,4 +1,4 @@
-/** Makes a store of rows: it is filled under another name, and takes its place when it is whole and on the disk. */
+/** Creates a store from rows. It is filled under a temporary name, then synced and renamed. */
 import { randomUUID } from "node:crypto";
 import { existsSync, linkSync, renameSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -22,29 +22,29 @@ import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
 import { faultOfFile } from "./whole-file.ts";
 
 /**
- * What the old store has committed since it was backed up has earlier versions than all that the new one will commit: who has read
- * that far in a changes feed of the old one misses nothing of the new one. It is enough for a year of 30,000 commits a second, and a
- * store can be restored some 8,000 times before its versions are used up.
+ * Versions committed by the old store after its backup precede all versions of the new one, so that
+ * readers of the old changes feed miss nothing. Covers a year of 30,000 commits a second, and
+ * allows some 8,000 restores.
  */
 const SKIPPED_VERSION_COUNT = 2 ** 40;
 
 export interface LmdbImportOptions {
-  /** Made when it is missing. */
+  /** Created if missing. */
   readonly directory: string;
-  /** The name under which a store that is there is kept, in its folder. Without it, a store that is there is an error. */
+  /** New file name for an existing store, which otherwise is an error. */
   readonly keepAs?: string | undefined;
 }
 
-/** Rows are written in transactions of one page each; `finish` puts them in place. Give `close` to `finally`. */
+/** Writes a transaction per page; `finish` renames the store. Call `close` in `finally`. */
 export class LmdbImport {
   readonly #options: LmdbImportOptions;
   readonly #draft: string;
-  /** Folders that were made for it, the innermost first. */
+  /** Folders created for the store, innermost first. */
   readonly #made: readonly string[];
   readonly #database: LmdbDatabase;
   #closed: Promise<void> | undefined;
 
-  /** Throws KV_UNAVAILABLE when a store is there that may not be replaced, or that a process has open. */
+  /** Throws KV_UNAVAILABLE if an existing store is open or must not be replaced. */
   constructor(options: LmdbImportOptions) {
     const { directory } = options;
     this.#options = options;
@@ -65,7 +65,7 @@ export class LmdbImport {
     });
   }
 
-  /** What was put, in order of the keys. Throws KV_UNAVAILABLE with the reason. */
+  /** Returns the rows put, in key order. Throws KV_UNAVAILABLE with the reason. */
   *pages(): Generator<readonly KeyValue[]> {
     const snapshot = new LmdbSnapshots(this.#database).take();
     try {
@@ -75,7 +75,7 @@ export class LmdbImport {
     }
   }
 
-  /** Puts the store in place; nothing of it is there before. `version`: that of the store from which the rows are. */
+  /** Renames the store into place. `version` is the version of the rows' origin. */
   async finish(version: number): Promise<void> {
     this.#write(() => {
       this.#database.putSync(VERSION_KEY, encodeVersion(version + SKIPPED_VERSION_COUNT));
@@ -96,14 +96,14 @@ export class LmdbImport {
     }
   }
 
-  /** Leaves nothing behind but a store that is in place. */
+  /** Deletes everything except a finished store. */
   async close(): Promise<void> {
     await this.#closeDatabase();
     for (const each of [this.#draft, `${this.#draft}-lock`]) rmSync(each, { force: true });
     try {
       for (const folder of this.#made) rmdirSync(folder);
     } catch {
-      // Something is in it: the store, or what somebody else has put there.
+      // The folder is not empty.
     }
   }
 
@@ -143,8 +143,8 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
 }
 
 /**
- * Whether a process that lives has a slot for snapshots, which it takes with its first look and keeps. LMDB cannot be asked about a
- * file that is not whole: it would end this process, as it ends every other that looks into it.
+ * Whether a live process holds a reader slot, which it gets with its first read. LMDB must not open
+ * a damaged file, which would end the process; no other process can have it open either.
  */
 function isOpen(directory: string): boolean {
   if (faultOfFile(join(directory, DATA_FILE)) !== undefined) return false;

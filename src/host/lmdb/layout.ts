@@ -1,8 +1,8 @@
 /**
- * The layout of the store in LMDB's one tree of keys and values. `LMDB_KEY_SHAPES` lists its keys.
+ * Layout of the store in LMDB's single tree. `LMDB_KEY_SHAPES` lists the keys.
  *
- * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in
- * one record, so the order of the tree is the order of the keys.
+ * LMDB limits keys to 4,026 bytes, while the store allows 10,000. Keys with the same first 4,000
+ * bytes share a record, which preserves the key order.
  */
 import type { RootDatabase } from "lmdb";
 import { compareBytes, equalBytes } from "../../base/index.ts";
@@ -29,13 +29,13 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** Fixed when the store is created. Half as much would allow keys of 1,978 bytes only. */
+/** Fixed when the store is created. Half of it would limit keys to 1,978 bytes. */
 export const PAGE_BYTES = 8_192;
 
-/** LMDB's name for the file that holds the tree. */
+/** LMDB's name for its file. */
 export const DATA_FILE = "data.mdb";
 
-/** Beside LMDB's two files. Written to after each commit: the processes that watch are woken by it. */
+/** Written to after each commit, to wake processes with watches. */
 export const BELL_FILE = "bell";
 
 const SYSTEM = 0x00;
@@ -44,7 +44,7 @@ const DATA = 0x01;
 export const FORMAT_KEY: Buffer = Buffer.from([SYSTEM, 0x66]);
 export const VERSION_KEY: Buffer = Buffer.from([SYSTEM, 0x76]);
 
-/** A key of so many bytes or more lies in the record of its first ones. */
+/** Keys of at least this length are in the record of their prefix. */
 const SHARED_BYTES = 4_000;
 
 export function logKey(version: number): Buffer {
@@ -55,7 +55,7 @@ export function logKey(version: number): Buffer {
   return key;
 }
 
-/** Of a key as it comes back, without its first byte. */
+/** `key` is a key as read, without its first byte. */
 export function logKeyVersion(key: Uint8Array): number {
   return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
 }
@@ -66,14 +66,14 @@ export function encodeVersion(version: number): Buffer {
   return bytes;
 }
 
-/** 0 before anything was committed. */
+/** Returns 0 if nothing has been committed. */
 export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
   let version = 0;
   for (const byte of database.get(VERSION_KEY, options) ?? []) version = version * 256 + byte;
   return version;
 }
 
-/** Where LMDB has the key, or the record that would hold it. */
+/** Returns LMDB's key for `key`, or for the shared record containing it. */
 export function storedKey(key: Key): Buffer {
   const length = Math.min(key.length, SHARED_BYTES);
   const stored = Buffer.allocUnsafe(length + 1);
@@ -82,15 +82,15 @@ export function storedKey(key: Key): Buffer {
   return stored;
 }
 
-/** Whether a key of `storedKey`, with its first byte, and none of the layout's own. */
+/** Whether a key from `storedKey` (with its first byte) is data rather than the layout's own. */
 export function isDataKey(stored: Buffer): boolean {
   return stored[0] === DATA;
 }
 
-/** Behind every record that may hold a key before `end`. */
+/** Returns the position after all records that may contain keys before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);
-  // The record of the first bytes may hold keys before `end` and is looked at too.
+  // The shared record may contain keys before `end`.
   return Buffer.concat([storedKey(end), Buffer.from([0])]);
 }
 
@@ -98,12 +98,12 @@ export function isShared(key: Key): boolean {
   return key.length >= SHARED_BYTES;
 }
 
-/** Of a key as it comes back, without its first byte. */
+/** `key` is a key as read, without its first byte. */
 export function isSharedRecord(key: Uint8Array): boolean {
   return key.length === SHARED_BYTES;
 }
 
-/** The rows of the shared record that holds, or would hold, `key`; in order. */
+/** Decodes the rows of the shared record for `sharing`, in order. */
 export function decodeShared(sharing: Uint8Array, record: Uint8Array): KeyValue[] {
   const rows: KeyValue[] = [];
   const view = new DataView(record.buffer, record.byteOffset, record.byteLength);
@@ -131,7 +131,7 @@ export function encodeShared(rows: readonly KeyValue[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The rows with `key` set to `value`, or without it when that is undefined. */
+/** Returns the rows with `key` set to `value`, or without it if that is undefined. */
 export function replaceRow(
   rows: readonly KeyValue[],
   key: Key,

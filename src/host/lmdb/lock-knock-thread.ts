@@ -1,6 +1,6 @@
 /**
- * One of the two threads of a round of knocks (`LockKnocks`): it takes LMDB's lock for a moment, some times over, and ends. While it
- * has the lock, its partner asks for it, so it finds at its release that somebody waits.
+ * One of the two threads of a lock wake-up (`LockKnocks`). It briefly takes LMDB's lock several
+ * times. Meanwhile its partner waits for the lock, so that each release finds a waiter.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { ABORT } from "lmdb";
@@ -9,16 +9,16 @@ import { openEnvironment } from "./environment.ts";
 export interface LockKnockData {
   readonly directory: string;
   readonly mapBytes: number | undefined;
-  /** How many of the two threads are ready. */
+  /** Number of threads that are ready. */
   readonly meeting: Int32Array;
 }
 
 const THREAD_COUNT = 2;
-/** One would do, if the system ran both threads at once. */
+/** One would suffice if both threads always ran in parallel. */
 const KNOCK_COUNT = 20;
-/** The partner asks for the lock within this time. */
+/** Time for the partner to request the lock. */
 const HOLD_MS = 1;
-/** A partner that could not start does not come. */
+/** Timeout, in case the partner could not start. */
 const MEETING_MS_MAX = 1_000;
 
 async function knock({ directory, mapBytes, meeting }: LockKnockData): Promise<void> {

@@ -1,15 +1,15 @@
 /**
- * The changes of one version in the commit log: other processes judge their transactions by it, and watches fire from
- * it. Time and mark are first, then keys and ranges until the end.
+ * The writes of one version in the commit log, used for conflict checks and watches of other
+ * processes. Time and mark are first, then keys and ranges.
  */
 import type { TextInterval, Writes } from "../../kv/index.ts";
 import { ByteReader, ByteWriter } from "./byte-writer.ts";
 import { asBuffer } from "./encoding.ts";
 
 export interface LogRecord {
-  /** Wall time, which all processes of a machine share. */
+  /** Wall-clock time, shared by all processes of a machine. */
   readonly committedAtMs: number;
-  /** Drawn for each group, so that a committer knows its own record again. */
+  /** Random number by which a committer recognizes its own record. */
   readonly mark: number;
   readonly writes: Writes;
 }
@@ -17,17 +17,17 @@ export interface LogRecord {
 const KEY = 0;
 const RANGE = 1;
 
-/** Time and mark, and a range or two. */
+/** Room for time, mark and one or two ranges. */
 const BEGINNING_BYTES = 512;
 
-/** Takes down what the transactions of a group write, one after the other. */
+/** Collects the writes of a group's transactions. */
 export class LogRecordWriter {
   readonly #writer = new ByteWriter();
-  /** The record without the keys that are in the rows of the group, too. */
+  /** The record without the keys that also occur in the group's rows. */
   readonly #beginning = new ByteWriter(new ArrayBuffer(BEGINNING_BYTES));
-  /** Where the writes of the transaction at hand begin. */
+  /** Start of the current transaction's writes. */
   #start = 0;
-  /** How many there are. */
+  /** Number of the current transaction's writes. */
   #count = 0;
 
   constructor({ committedAtMs, mark }: Omit<LogRecord, "writes">) {
@@ -38,7 +38,7 @@ export class LogRecordWriter {
     this.#start = this.#writer.length;
   }
 
-  /** A key that has a row in the group, or loses it. */
+  /** Adds a key whose row the group writes or removes. */
   key(key: Uint8Array): void {
     writeKey(this.#writer, key);
     this.#count++;
@@ -49,7 +49,7 @@ export class LogRecordWriter {
     this.#count++;
   }
 
-  /** What a transaction says that it writes, besides its rows. */
+  /** Adds a write conflict declared by a transaction besides its rows. */
   interval({ begin, end }: TextInterval): void {
     if (end !== undefined) {
       this.range(latin1(begin), latin1(end));
@@ -59,7 +59,7 @@ export class LogRecordWriter {
     this.key(latin1(begin));
   }
 
-  /** What was taken down since the last call. */
+  /** Returns the writes since the last call. */
   endTransaction(): Writes {
     const writes = packedWrites(this.#writer.finish().subarray(this.#start), this.#count);
     this.#start = this.#writer.length;
@@ -71,13 +71,13 @@ export class LogRecordWriter {
     return this.#writer.finish();
   }
 
-  /** The record without the keys of `key`, for who knows them (`completeLogRecord`). */
+  /** Returns the record without the keys added by `key` (see `completeLogRecord`). */
   finishBeginning(): Buffer {
     return this.#beginning.finish();
   }
 }
 
-/** The record that begins so, with these keys. */
+/** Completes a record from `finishBeginning` with these keys. */
 export function completeLogRecord(beginning: Uint8Array, keys: readonly Uint8Array[]): Buffer {
   const writer = new ByteWriter();
   for (const key of keys) writeKey(writer, key);
@@ -113,7 +113,7 @@ export function decodeLogRecord(bytes: Uint8Array): LogRecord {
   return { committedAtMs, mark, writes: packedWrites(bytes.subarray(offset), count) };
 }
 
-/** The writes of a record. `isAsked` tells by its length whether a key is of interest; ranges always are. */
+/** Returns the writes of a record: all ranges, and keys whose length passes `isAsked`. */
 export function loggedWrites(
   bytes: Uint8Array,
   isAsked: (keyLength: number) => boolean,
@@ -125,7 +125,7 @@ export function loggedWrites(
   return readIntervals(reader, isAsked);
 }
 
-/** A copy of the record in `bytes`, in which keys become objects only when they are read. */
+/** Copies the record; keys become objects only when read. */
 function packedWrites(bytes: Uint8Array, count: number): Writes {
   const packed = new Uint8Array(bytes);
   return { count, read: () => readIntervals(new ByteReader(asBuffer(packed)), () => true) };

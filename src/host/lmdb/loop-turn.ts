@@ -1,16 +1,16 @@
 /**
- * How long this turn of the event loop has lasted. Reads of LMDB are synchronous: whoever reads page after page goes from promise to
- * promise, and nobody else is served before the end, were it a hundred thousand pages later.
+ * Duration of the current event-loop turn. LMDB reads are synchronous, so a reader of many pages
+ * would otherwise block the event loop until the end.
  */
 
-/** Nobody notices so short a wait, and the price of giving way is small beside it. */
+/** Longest time without yielding. Yielding costs little in comparison. */
 const TURN_MS = 10;
 
 export class LoopTurn {
-  /** Of the turn in which something was read last; undefined: that one is over. */
+  /** Start of the current turn's first read; undefined if there was none yet. */
   #beganMs: number | undefined;
 
-  /** Whether others have waited long enough. Asked before something is read. */
+  /** Whether to yield. Called before each read. */
   get isOver(): boolean {
     const nowMs = performance.now();
     if (this.#beganMs !== undefined) return nowMs - this.#beganMs >= TURN_MS;

@@ -1,18 +1,17 @@
 /**
- * The messages between an engine and its committer: requests to commit, many in one buffer that is transferred without
- * a copy, and one answer per group. Answers come in the order of the requests.
+ * Messages between an engine and its committer: many commit requests in one transferred buffer, and
+ * one answer per group, in the order of the requests.
  */
 import type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "../../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./byte-writer.ts";
 import { asBuffer } from "./encoding.ts";
 
-/** What the committer is asked. */
 export type CommitterMessage =
-  /** The requests are at the beginning of the memory, which is the committer's until it sends it back. */
+  /** Requests are at the start of `memory`, which is later returned by `spent`. */
   | { readonly kind: "commit"; readonly memory: ArrayBuffer; readonly byteCount: number }
   | { readonly kind: "close" };
 
-/** What became of each request. */
+/** Outcome of a request. */
 export const OUTCOMES = ["committed", "conflict", "too-old", "unavailable", "unknown"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
@@ -20,22 +19,22 @@ export type CommitterAnswer =
   | { readonly kind: "ready" }
   | {
       readonly kind: "group";
-      /** The version that the committed ones share; each has its place in the batch. */
+      /** Version shared by the committed requests, which differ in their batch index. */
       readonly version: number;
       /** Indices into `OUTCOMES`. */
       readonly outcomes: Uint8Array;
-      /** Why, for "unavailable" and "unknown". */
+      /** Reason for "unavailable" and "unknown". */
       readonly reason: string;
-      /** What failed had no room. */
+      /** Whether the disk is full. */
       readonly isDiskFull: boolean;
     }
-  /** Memory of requests that are answered, to be written in again. */
+  /** Buffer of answered requests, for reuse. */
   | { readonly kind: "spent"; readonly memory: ArrayBuffer }
-  /** LMDB serves this process no more. */
+  /** LMDB has failed permanently in this process. */
   | { readonly kind: "given-up" }
   | { readonly kind: "failed"; readonly reason: string };
 
-/** A request as the committer reads it: conflicts as texts, mutations still packed. */
+/** A request as read by the committer: conflicts as strings, mutations still packed. */
 export interface PackedRequest {
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
@@ -45,7 +44,7 @@ export interface PackedRequest {
 }
 
 const NO_VERSION = -1;
-/** Of a mutation: its kind, two lengths and a place. */
+/** Maximum size of a mutation's kind, two lengths and an offset. */
 const HEAD_BYTES_MAX = 13;
 const MUTATION_KINDS = [
   "set",
@@ -99,7 +98,7 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
   writer.patchUint32(headOffset, writer.length - offset);
 }
 
-/** Not less than what `writeRequest` makes of the mutations: megabytes of them are to be written in one piece. */
+/** Upper bound of the size written by `writeRequest`, to allocate large requests only once. */
 function mutationBytes(mutations: readonly Mutation[]): number {
   let byteCount = 0;
   for (const mutation of mutations) byteCount += HEAD_BYTES_MAX + textBytes(mutation);
@@ -138,7 +137,7 @@ export function readRequests(buffer: Uint8Array): PackedRequest[] {
   return requests;
 }
 
-/** What the committer does with each mutation. Bytes are views of the message. */
+/** Applies each mutation. Byte arguments are views of the message. */
 export interface MutationVisitor {
   set(key: Buffer, value: Buffer): void;
   clear(key: Buffer): void;

@@ -1,21 +1,20 @@
 /**
- * Lets a small commit wait for the disk only once. LMDB writes the pages of a transaction, waits
- * for the disk, writes its root and waits again, because pages cannot be found without a durable
- * root. Here the first wait also covers a record of the transaction's changes in the same file. The
- * root is written without a wait and becomes durable with the next commit. A crash in between loses
- * only the last root, and the process that opens the store next applies the record.
+ * Lets a small commit wait for only one sync. LMDB writes a transaction's pages, syncs, writes its
+ * root and syncs again, because pages cannot be found without a durable root. Here the first sync
+ * also covers a redo record in the same file. The root is written without a sync and becomes
+ * durable with the next commit. A crash in between loses only the last root, and the next process
+ * to open the store applies the record.
  *
- * LMDB keeps its roots in its first two pages and uses a few hundred bytes of each. The records
- * alternate in the rest of these pages, because the last one must stay intact while the next is
- * written.
+ * LMDB keeps its roots in the first two pages, using a few hundred bytes of each. Records alternate
+ * between the remaining parts, because the last one must stay intact while the next is written.
  *
- * This relies on a root becoming durable with the next wait. If a wait fails, the system may treat
- * the data as written, and no later wait writes them. A process that finds from a record's head
- * that the next version was tried before therefore rewrites the roots first.
+ * This requires a root to become durable with the next sync. If a sync fails, the system may treat
+ * the data as written and never write it. Therefore a process that finds, from a record's head,
+ * that the next version was attempted before rewrites the roots first.
  *
- * Worth, by `node bench/kv/commits.mjs` in alternation with a build without it: one writer commits
- * 1.9 times as often as with raw LMDB, instead of 0.7 times (medians; 0.9 to 4.0 and 0.3 to 1.1).
- * 64 writers share their waits: 0.38 to 0.56 instead of 0.28 to 0.40 times.
+ * Compared with raw LMDB (`node bench/kv/commits.mjs`, medians), one writer commits 1.9 times as
+ * often (range 0.9 to 4.0), without redo records 0.7 times (0.3 to 1.1). 64 writers share their
+ * syncs: 0.38 to 0.56 instead of 0.28 to 0.40 times.
  *
  * docs/decisions/0146-roots-are-written-again.md docs/decisions/0121-one-wait-for-the-disk.md
  */
@@ -34,35 +33,28 @@ import {
 } from "./layout.ts";
 import { completeLogRecord } from "./log-record.ts";
 
-/** What LMDB uses of each of its first two pages is less. A disk writes so much whole. */
+/** LMDB uses less of its first two pages. Disks write this much atomically. */
 const ROOT_BYTES = 512;
 
-/** Behind the root, and behind the place of a third one that some who use LMDB have. */
+/** After LMDB's root, and after the place of a third root in some variants of LMDB. */
 const SLOT_OFFSET = PAGE_BYTES / 2 + 512;
 const SLOT_BYTES = PAGE_BYTES - SLOT_OFFSET;
 const SLOT_COUNT = 2;
 
-/**
- * The checksum of what follows; how many bytes of rows there are; the version; the rows. Among
- * these is that of the log, behind those whose keys it has. With `LOG_IS_CUT` it lacks these keys,
- * which the rows before it tell.
- */
+/** Layout: checksum, length of the rows, version, rows. The log's row is after the other rows. */
 const CHECKSUM_BYTES = 4;
 const ROWS_LENGTH_OFFSET = CHECKSUM_BYTES;
 const VERSION_OFFSET = ROWS_LENGTH_OFFSET + 4;
 const HEAD_BYTES = VERSION_OFFSET + 8;
 
-/** Of each row: the length of the key, that of the value. */
+/** Lengths of key and value. */
 const ROW_HEAD_BYTES = 6;
 const REMOVED = 0xffff_ffff;
 
-/**
- * Added to how many bytes of rows there are. A version of this program that does not know of it
- * takes it for an impossible length.
- */
+/** Flag in the length: the log's row omits the keys of the rows. Invalid for older versions. */
 const LOG_IS_CUT = 0x8000_0000;
 
-/** Takes down what one transaction of LMDB writes, as far as it fits into a slot. */
+/** Records the writes of an LMDB transaction while they fit into a slot. */
 export class RedoWriter {
   readonly #file: number;
   readonly #record = Buffer.alloc(SLOT_BYTES);
@@ -73,13 +65,13 @@ export class RedoWriter {
     this.#file = file;
   }
 
-  /** Undefined where the pages are not those that this program makes. */
+  /** Returns undefined for stores with a different page layout. */
   static open(database: LmdbDatabase, directory: string): RedoWriter | undefined {
     const file = openSlots(database, directory);
     return file === undefined ? undefined : new RedoWriter(file);
   }
 
-  /** For the next transaction. */
+  /** Starts the next transaction. */
   begin(): void {
     this.#length = HEAD_BYTES;
     this.#isWhole = true;
@@ -96,9 +88,8 @@ export class RedoWriter {
   }
 
   /**
-   * At the end of the transaction that makes `version`, inside it: the record will be on the disk
-   * when its pages are. False, and nothing is done, when the transaction wrote more than a slot
-   * holds.
+   * Writes the record at the end of the transaction for `version`. It becomes durable with the
+   * transaction's pages. Returns false, without any effect, if the writes exceed a slot.
    */
   save(version: number): boolean {
     if (!this.#isWhole) return false;
@@ -110,10 +101,7 @@ export class RedoWriter {
     return true;
   }
 
-  /**
-   * Writes the head without a record: for a transaction too large for one, or whose record must not
-   * be replayed any more.
-   */
+  /** Writes only a head: for a transaction that exceeds a record, or to prevent a replay. */
   announce(version: number): void {
     const head = Buffer.alloc(HEAD_BYTES);
     head.writeBigUInt64LE(BigInt(version), VERSION_OFFSET);
@@ -121,15 +109,14 @@ export class RedoWriter {
   }
 
   /**
-   * Settles an attempt to write `version` that failed and has not been settled: syncs the current
-   * roots to the disk, and overwrites the record so that it is never replayed. Call it inside an
-   * LMDB transaction that has not written anything. Throws when the disk fails; then nothing may be
-   * committed.
+   * Handles a failed attempt to write `version`: syncs the current roots, and overwrites the record
+   * so that it is never replayed. Must be called in an LMDB transaction without writes. Throws if
+   * the disk fails; then nothing may be committed.
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
     saveRoots(this.#file, () => this.announce(version));
-    // No need to wait for this one: who finds the head again settles it again.
+    // No sync needed: if the head is found again, it is settled again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
   }
 
@@ -149,16 +136,15 @@ export class RedoWriter {
 }
 
 /**
- * Carries out what the last commits before a failure of the machine wrote, if their roots did not
- * reach the disk. There are two when a wait for the disk failed before: the root of the last one
- * that was acknowledged is not there, and the next left its record.
+ * After a crash, applies commits whose roots were not durable. There can be two after a failed
+ * sync: the last acknowledged one without its root, and the record of the next.
  */
 export function redoLostCommits(database: LmdbDatabase, directory: string): void {
   const file = openSlots(database, directory);
   if (file === undefined) return;
   try {
     const lostRecord = (): LostRecord | undefined => readSlot(file, readLastVersion(database) + 1);
-    // Without the lock first: there is hardly ever one.
+    // Check without the lock first, since there is rarely a record.
     if (lostRecord() === undefined) return;
     database.transactionSync(() => {
       saveRoots(file, () => {});
@@ -175,13 +161,13 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   }
 }
 
-/** Also puts on the disk what `write` writes. Throws when the disk fails. */
+/** Also syncs what `write` writes. Throws if the disk fails. */
 function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // A failure is told once to each open file, also when it was another that waited then. This may
-    // have been that. If not, what was just written may be lost, so all of it is written once more.
+    // The system reports a failure once to each open file, so it may be that of an earlier sync by
+    // another process. Otherwise these writes may be lost, so they are repeated.
     writeRootsAgain(file, write);
   }
 }
@@ -218,7 +204,7 @@ interface LostRecord {
   readonly isLogCut: boolean;
 }
 
-/** Of the place of the record of `version`, which may be that of another. */
+/** The head at the slot of `version`, which may belong to another version. */
 function readHead(file: number, version: number): Head {
   const head = Buffer.alloc(HEAD_BYTES);
   readSync(file, head, 0, HEAD_BYTES, slotOffset(version));
@@ -231,7 +217,7 @@ function readHead(file: number, version: number): Head {
   };
 }
 
-/** The record of `version`, if there is a whole one. */
+/** Returns the record of `version`, if it is complete. */
 function readSlot(file: number, version: number): LostRecord | undefined {
   const head = readHead(file, version);
   if (head.version !== BigInt(version) || head.rowsLength > SLOT_BYTES - HEAD_BYTES)
@@ -253,7 +239,7 @@ function redo(database: LmdbDatabase, { version, rows, isLogCut }: LostRecord): 
   }
 }
 
-/** `value` is undefined where a row goes. */
+/** `value` is undefined for a removed row. */
 function* rowsIn(rows: Buffer): Iterable<{ readonly key: Buffer; readonly value?: Buffer }> {
   for (let at = 0; at < rows.length; ) {
     const keyEnd = at + ROW_HEAD_BYTES + rows.readUInt16LE(at);

@@ -1,7 +1,4 @@
-/**
- * Snapshots of the store for reading. Readers of one version share one snapshot of LMDB, because LMDB has a limited
- * number of slots.
- */
+/** Read snapshots. Readers of one version share an LMDB snapshot, as reader slots are limited. */
 import { compareBytes, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,
@@ -28,40 +25,40 @@ import {
 
 type LmdbTransaction = ReturnType<LmdbDatabase["useReadTransaction"]>;
 
-/** A snapshot of LMDB and how many of ours use it. */
+/** An LMDB snapshot and the number of its users. */
 interface Shared {
   readonly version: number;
   readonly transaction: LmdbTransaction;
   useCount: number;
-  /** By the last one that began to use it. */
+  /** Start of its latest user. */
   takenAtMs: number;
 }
 
-/** A snapshot may not be read longer after it was taken; see `READ_VERSION_AGE_MS_MAX`. */
+/** Maximum age of a snapshot in use; see `READ_VERSION_AGE_MS_MAX`. */
 const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
 
-/** Of a page of all rows. */
+/** Size of a page of rows. */
 const PAGE_BYTES = 1_000_000;
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
-  /** The newest one, while it is in use. */
+  /** The newest one, while in use. */
   #newest: Shared | undefined;
-  /** All that hold a snapshot of LMDB. */
+  /** All that hold an LMDB snapshot. */
   readonly #held = new Set<Shared>();
 
   constructor(database: LmdbDatabase) {
     this.#database = database;
   }
 
-  /** A snapshot of all that any process committed before the call. */
+  /** Returns a snapshot of everything committed by any process before the call. */
   take(): StoreSnapshot {
     return new LmdbSnapshot(this.#database, this.#share(), this.#release);
   }
 
   /**
-   * Frees what is held for longer than anybody may read it: by a body that waits for something else. While LMDB has a snapshot
-   * it cannot use the pages again that were freed since, and its file grows.
+   * Frees expired snapshots, whose transactions are waiting for something else. While a snapshot is
+   * held, LMDB cannot reuse pages freed since, and its file grows.
    */
   freeOld(): void {
     const nowMs = performance.now();
@@ -74,7 +71,7 @@ export class LmdbSnapshots {
     return this.#held.size;
   }
 
-  /** The last version that any process committed. */
+  /** The last version committed by any process. */
   lastVersion(): number {
     this.#database.resetReadTxn();
     return readLastVersion(this.#database);
@@ -186,7 +183,7 @@ class LmdbSnapshot implements StoreSnapshot {
 
 const NO_ROWS = new Uint8Array(0);
 
-/** Every row of a snapshot in order of its key, about a megabyte at a time. Throws KV_UNAVAILABLE with the reason. */
+/** Yields all rows in key order, about a megabyte per page. Throws KV_UNAVAILABLE. */
 export function* pagesOf(
   snapshot: StoreSnapshot,
   directory: string,

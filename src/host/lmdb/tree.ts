@@ -1,4 +1,4 @@
-/** LMDB's tree inside a transaction, and the effect of a request's mutations on it. */
+/** LMDB's tree within a transaction, and the application of mutations to it. */
 import {
   type AtomicOperation,
   applyAtomic,
@@ -21,7 +21,7 @@ import type { LogRecordWriter } from "./log-record.ts";
 import type { MutationVisitor } from "./messages.ts";
 import type { RedoWriter } from "./redo.ts";
 
-/** LMDB's tree inside a transaction. What is written is taken down for the redo record, if there is one. */
+/** LMDB's tree within a transaction. Writes are also added to the redo record, if any. */
 export class Tree {
   readonly #database: LmdbDatabase;
   readonly #redo: RedoWriter | undefined;
@@ -35,7 +35,7 @@ export class Tree {
     return this.#database.get(key);
   }
 
-  /** All keys of the range, read at once: what follows may write there. */
+  /** Reads all keys of the range in advance, since the caller may modify it. */
   keys(range: { readonly start: Buffer; readonly end: Buffer }): Uint8Array[] {
     return reading("lengths", () => [...this.#database.getKeys(range)]);
   }
@@ -45,20 +45,20 @@ export class Tree {
     this.#redo?.put(key, value);
   }
 
-  /** The record of `version` in the log of commits, when all that the version writes was written. */
+  /** Writes the log record of `version`, after all its other writes. */
   putLog(version: number, log: LogRecordWriter): void {
     this.#database.putSync(logKey(version), log.finish());
     this.#redo?.put(logKey(version), log.finishBeginning());
   }
 
-  /** Whether the key was there. */
+  /** Returns whether the key existed. */
   remove(key: Buffer): boolean {
     this.#redo?.remove(key);
     return this.#database.removeSync(key);
   }
 }
 
-/** Carries out one request's mutations inside the transaction of LMDB, and notes what they write. */
+/** Applies one request's mutations within the LMDB transaction, and records their writes. */
 export class Application implements MutationVisitor {
   readonly #tree: Tree;
   readonly #version: number;

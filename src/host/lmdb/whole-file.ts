@@ -1,10 +1,10 @@
 /**
- * Whether the file of a store is whole, as far as its first two pages tell. LMDB maps the file into memory and trusts it: one that is
- * damaged or cut short ends the process with a signal, and an empty one is taken for a new store.
+ * Checks from its first two pages whether a store's file is complete. LMDB maps the file and trusts
+ * it: a damaged or truncated file crashes the process, and an empty one is treated as new.
  *
- * The first two pages are the roots of the last two transactions: a page's head, and behind it what `readRoot` reads. A healthy file
- * may be shorter than its last page: pages that a transaction took and gave back are never written. They are on the list of free
- * pages, which is a tree of its own: transaction → count and page numbers.
+ * The first two pages contain the roots of the last two transactions. A healthy file may be shorter
+ * than its last page, because pages allocated and freed again are never written. These are on the
+ * free list, a tree of its own: transaction → count and page numbers.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
@@ -16,23 +16,23 @@ const PAGE_BYTES_MIN = 256;
 const PAGE_BYTES_MAX = 65_536;
 
 const HEAD_BYTES = 24;
-/** Where a page ends for who reads a root: behind its last field that is used. */
+/** End of the last field read from a root page. */
 const ROOT_END = 160;
 const NODE_HEAD_BYTES = 8;
 const IS_BRANCH = 0x01;
-/** Of a node: its value lies in pages of its own. */
+/** Node flag: the value is in overflow pages. */
 const IS_LARGE = 0x01;
-/** The root of a tree without entries. */
+/** Root page number of an empty tree. */
 const NO_PAGE = 2n ** 64n - 1n;
 
-/** A file may be written to while it is looked at. */
+/** Retries, because the file may be written to meanwhile. */
 const ATTEMPT_COUNT = 5;
 
-/** The layout is that of machines of 64 bits, which differ in the order of bytes; others have another one, and are not checked. */
+/** Only the 64-bit layouts, which differ in byte order, are checked. */
 const IS_LITTLE_ENDIAN = endianness() === "LE";
 const HAS_64_BITS = !["arm", "ia32", "mips", "mipsel", "ppc", "s390"].includes(process.arch);
 
-/** What is wrong with the file, in words; undefined: nothing that would be certain. */
+/** Returns a description of the damage; undefined if no damage is certain. */
 export function faultOfFile(file: string): string | undefined {
   if (!HAS_64_BITS) return undefined;
   const descriptor = openSync(file, "r");
@@ -41,7 +41,7 @@ export function faultOfFile(file: string): string | undefined {
       const roots = readRoots(descriptor);
       const fault = faultOf(descriptor, roots);
       if (fault === undefined) return undefined;
-      // Somebody else may have committed meanwhile, and used pages again.
+      // A concurrent commit may have reused pages.
       if (sameBytes(roots, readRoots(descriptor))) return fault;
     }
     return undefined;
@@ -75,7 +75,7 @@ function faultOf(file: number, views: readonly DataView[]): string | undefined {
   return `${byteCount} of ${root.pageCount * root.pageBytes} bytes are there`;
 }
 
-/** False only if pages that are in use lie beyond the end. */
+/** Returns false only if pages in use are past the end. */
 function isLongEnough(file: number, root: Root, byteCount: number): boolean {
   const { pageBytes, pageCount, free, main } = root;
   if (byteCount >= pageCount * pageBytes) return true;
@@ -120,11 +120,11 @@ function readRoot(view: DataView): Root | undefined {
 interface PagePlace {
   readonly file: number;
   readonly pageBytes: number;
-  /** The first page that is not there as a whole. */
+  /** The first page not completely in the file. */
   readonly endPage: bigint;
 }
 
-/** Undefined if the list itself is not whole. */
+/** Returns undefined if the free list itself is incomplete. */
 function readFreePages(place: PagePlace, { rootPage, depth }: Root["free"]): bigint[] | undefined {
   if (rootPage === NO_PAGE) return [];
   try {
@@ -135,7 +135,7 @@ function readFreePages(place: PagePlace, { rootPage, depth }: Root["free"]): big
   }
 }
 
-/** Throws a RangeError where the tree leads out of the file, or a page is none of a tree. */
+/** Throws a RangeError if a page is past the end of the file, or not part of a tree. */
 function* freePagesBelow(place: PagePlace, page: bigint, depth: number): Iterable<bigint> {
   if (depth === 0) throw new RangeError("The tree is deeper than its root says");
   const view = readPage(place, page, place.pageBytes);
@@ -158,7 +158,7 @@ function* freePagesBelow(place: PagePlace, page: bigint, depth: number): Iterabl
   }
 }
 
-/** A count, and so many numbers. */
+/** A count, followed by that many numbers. */
 function* pageNumbers(view: DataView, at: number): Iterable<bigint> {
   const count = Number(view.getBigUint64(at, IS_LITTLE_ENDIAN));
   for (let number = 1; number <= count; number++) {
@@ -171,7 +171,7 @@ function readPage({ file, pageBytes, endPage }: PagePlace, page: bigint, byteCou
   return readPart(file, Number(page) * pageBytes, byteCount);
 }
 
-/** Shorter where the file ends. */
+/** Shorter at the end of the file. */
 function readPart(file: number, position: number, byteCount: number): DataView {
   const bytes = new Uint8Array(byteCount);
   return new DataView(bytes.buffer, 0, readSync(file, bytes, 0, byteCount, position));

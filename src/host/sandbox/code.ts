@@ -1,7 +1,7 @@
 /**
- * One design document in a QuickJS of its own, with limits of time, memory and stack. Each call starts from an image of the memory in
- * which functions and modules are compiled and nothing has run on behalf of a request: no global, prototype or closure that one request
- * changed is seen by the next.
+ * A design document in its own QuickJS, with limits on time, memory and stack. Each call starts
+ * from a memory image in which functions and modules are compiled, but no request has run. Changes
+ * to globals, prototypes or closures are therefore invisible to later requests.
  */
 import type { QuickJSContext, QuickJSHandle, QuickJSWASMModule } from "quickjs-emscripten-core";
 import { LateTexts } from "./late-texts.ts";
@@ -11,25 +11,25 @@ import { SANDBOX_PRELUDE } from "./prelude.ts";
 
 /** Enough for the largest document and its parsed form. */
 const MEMORY_BYTES_MAX = 96 * 1024 * 1024;
-/** With more, a deep recursion overflows the stack of the host before QuickJS sees it. */
+/** With a larger stack, deep recursion would overflow the host's stack first. */
 const STACK_BYTES_MAX = 256 * 1024;
-/** Time after which a call answers the runs that it has done, so that others have their turn. */
+/** Time after which a call returns its completed runs, to let other calls proceed. */
 const SLICE_MS = 200;
-/** For the compilation of modules between two calls. */
+/** Time limit for compiling modules between calls. */
 const COMPILE_MS_MAX = 1_000;
 
-/** Functions, or sets of modules, that are compiled ahead for a design document. */
+/** Maximum number of precompiled functions or module sets per design document. */
 const COMPILED_MAX = 100;
 
 const LOG_LINES_MAX = 100;
 const LOG_LINE_LENGTH_MAX = 1_000;
 
 export interface SandboxLimits {
-  /** Whether the caller has given up. */
+  /** Whether the caller has cancelled. */
   readonly isStopped: () => boolean;
 }
 
-/** An instance of QuickJS, and its memory before any use. */
+/** A QuickJS instance, and an image of its initial memory. */
 export class Instance {
   readonly module: QuickJSWASMModule;
   readonly image: MemoryImage;
@@ -48,13 +48,13 @@ export class SandboxCode {
   readonly #logged: string[] = [];
   readonly #texts = new LateTexts();
   readonly #compiled = new Set<string>();
-  /** Modules that calls have needed and the image does not have. */
+  /** Modules used by calls but missing from the image. */
   readonly #wanted = new Set<string>();
   #timeoutMs = 0;
   #deadlineMs = Number.POSITIVE_INFINITY;
   #sliceEndMs = 0;
 
-  /** The memory of the code has to stay. An instance serves one code at a time. */
+  /** `code` must not be modified. An instance serves one design document at a time. */
   constructor(instance: Instance, code: Uint8Array, { isStopped }: SandboxLimits) {
     this.instance = instance;
     instance.image.restoreAll();
@@ -78,7 +78,7 @@ export class SandboxCode {
       const piece = this.#texts.piece(context.getNumber(id), context.getNumber(index));
       return piece === undefined ? context.undefined : context.newString(piece);
     });
-    // QuickJS keeps the state of its own generator in the image.
+    // QuickJS's own generator state would be part of the image.
     const random = context.newFunction("random", () => context.newNumber(Math.random()));
     const host = context.newObject();
     const functions = { startRun, isSliceOver, writeLog, readPiece, random };
@@ -96,7 +96,7 @@ export class SandboxCode {
     return this.#image.byteLength;
   }
 
-  /** Whether the instance's memory has grown: it is given back only with the instance. */
+  /** Whether the instance's memory has grown. It is released only with the instance. */
   get hasGrown(): boolean {
     return this.#image.hasGrown;
   }
@@ -112,7 +112,7 @@ export class SandboxCode {
     }
   }
 
-  /** Compiles the modules that calls have needed, for later calls. */
+  /** Compiles modules that calls have used, for later calls. */
   rest(): void {
     if (this.#wanted.size === 0) return;
     const modules = [...this.#wanted];
@@ -120,7 +120,7 @@ export class SandboxCode {
     this.#compile([[], modules], COMPILE_MS_MAX);
   }
 
-  /** Adds a function and modules to the image. Those that do not compile are left to the calls, which report it. */
+  /** Adds a function and modules to the image. Calls report compile errors. */
   #compile(
     places: readonly [path: readonly string[], modules: readonly string[]],
     ms: number,
@@ -158,7 +158,7 @@ export class SandboxCode {
     return { kind: "failed", failure: { error, reason }, logged };
   }
 
-  /** The names come through code of users, who may have replaced what made them. */
+  /** Validates the names, because user code may have tampered with them. */
   #note(modules: unknown): void {
     if (!Array.isArray(modules) || this.#compiled.size > COMPILED_MAX) return;
     for (const id of modules.slice(0, COMPILED_MAX)) {
@@ -166,7 +166,7 @@ export class SandboxCode {
     }
   }
 
-  /** Undefined when it was interrupted. */
+  /** Returns undefined if interrupted. */
   #answer(texts: readonly string[]) {
     const context = this.#context;
     const handles = texts.map((text) => context.newString(text));

@@ -16,7 +16,7 @@ function open(runningMax = 2) {
     wait: (durationMs: number): void => {
       nowMs += durationMs;
     },
-    /** A call of theirs runs for this long. */
+    /** Simulates a call of this duration. */
     use(user: string, database: string, durationMs: number): void {
       const used = call("", user, database);
       queue.add(used);

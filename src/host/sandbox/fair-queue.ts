@@ -1,12 +1,13 @@
 /**
- * Calls that wait for a thread. Next is the one whose user and database have used threads least, of late; neither may have all threads.
+ * Calls waiting for a thread. The next call is that of the user and database with the least recent
+ * thread time. No user or database may occupy all threads.
  */
 import { type Clock, largest } from "../../base/index.ts";
 import type { Share } from "../../databases/index.ts";
 
-/** Time after which half of the use is forgotten. */
+/** Half-life of recorded thread time. */
 const HALF_LIFE_MS = 10_000;
-/** Users and databases whose use is remembered. */
+/** Maximum number of users and databases with recorded thread time. */
 const USES_MAX = 1_000;
 
 interface Shared {
@@ -21,7 +22,7 @@ interface Use {
 
 export class FairQueue<T extends Shared> {
   readonly #clock: Clock;
-  /** Calls of one user or one database that may run at a time. */
+  /** Maximum concurrent calls per user or database. */
   readonly #runningMax: number;
   readonly #waiting = new Set<T>();
   readonly #uses = new Map<string, Use>();
@@ -35,12 +36,12 @@ export class FairQueue<T extends Shared> {
     this.#waiting.add(call);
   }
 
-  /** Whether it was waiting. */
+  /** Returns whether it was waiting. */
   remove(call: T): boolean {
     return this.#waiting.delete(call);
   }
 
-  /** Removes and returns all. */
+  /** Removes and returns all calls. */
   clear(): T[] {
     const all = [...this.#waiting];
     this.#waiting.clear();
@@ -65,7 +66,7 @@ export class FairQueue<T extends Shared> {
     return next;
   }
 
-  /** A call that ran for this long has ended. */
+  /** Records the end of a call of this duration. */
   ended({ share }: Shared, durationMs: number): void {
     for (const key of keysOf(share)) {
       const use = this.#keep(key);

@@ -1,4 +1,4 @@
-/** A thread in which functions of design documents run. It ends itself when it holds memory that it cannot give back otherwise. */
+/** Runs functions of design documents. Exits to release memory if there is no other way. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
@@ -13,14 +13,14 @@ import type { SandboxRequest } from "./messages.ts";
 import { releaseMemory } from "./release-memory.ts";
 import type { Numbered, Ready, ThreadData } from "./thread-pool.ts";
 
-/** Node.js has it; the types of Node.js 20 do not. */
+/** Provided by Node.js, but missing from the types of Node.js 20. */
 declare const WebAssembly: { compile(bytes: Uint8Array): Promise<unknown> };
 
-/** Design documents that are kept compiled. */
+/** Maximum number of compiled design documents. */
 const CODE_COUNT_MAX = 8;
-/** Memory of these, with their images. */
+/** Maximum memory of these, including their images. */
 const KEPT_BYTES_MAX = 160 * 1024 * 1024;
-/** Memory that waits for the garbage collector. */
+/** Maximum memory waiting for garbage collection. */
 const DROPPED_BYTES_MAX = 64 * 1024 * 1024;
 
 const port = parentPort as NonNullable<typeof parentPort>;
@@ -32,7 +32,7 @@ const quickjs = newVariant(variant as unknown as QuickJSSyncVariant, {
   wasmModule: await WebAssembly.compile(wasm),
 });
 
-/** The one that was used last is at the end. */
+/** Least recently used first. */
 const codes = new Map<string, SandboxCode>();
 let droppedBytes = 0;
 let number = 0;
@@ -69,7 +69,7 @@ async function open(code: Uint8Array): Promise<SandboxCode> {
   return new SandboxCode(instance, code, { isStopped: () => Atomics.load(stopped, 0) === number });
 }
 
-/** Makes room for another code, and returns an instance that it may use. */
+/** Makes room for another design document. Returns a reusable instance, if any. */
 function takeOldest(): Instance | undefined {
   let free: Instance | undefined;
   for (const [codeId, code] of codes) {

@@ -1,26 +1,26 @@
 /**
- * Texts that a function gets when it looks at them. A function that judges a document of megabytes mostly looks at a few small
- * members of it; what is long besides would be in the sandbox's memory several times over before it is a value there.
+ * Lazily transferred members of documents. A function usually reads a few small members of a large
+ * document; long members would exist several times in the sandbox's memory before they are values.
  */
 import { outlineJson, utf8Encode, utf8Slice } from "../../base/index.ts";
 
-/** Members of more are handed over when they are looked at. */
+/** Longer members are transferred on access. */
 const LATE_BYTES = 65_536;
-/** Of a text on its way into the sandbox. */
+/** Size of a chunk transferred into the sandbox. */
 const PIECE_BYTES = 65_536;
 
-/** A value by the number of its text, and those of its members that come late: the text has null for them. */
+/** A value: the id of its text, and its lazy members, which are null in the text. */
 export type LateValue = readonly [id: number, ...late: LateMember[]];
 
-/** `isPlain`: the text is not JSON, but what a string without escapes stands for. */
+/** With `isPlain`, the text is the contents of a string without escapes rather than JSON. */
 type LateMember = readonly [name: string, id: number, isPlain: boolean];
 
 export class LateTexts {
   readonly #pieces = new Map<number, readonly Uint8Array[]>();
-  /** No number is used twice: what a function has kept of an earlier run finds nothing. */
+  /** Ids are never reused, so that references kept from an earlier run find nothing. */
   #nextId = 0;
 
-  /** Takes a JSON text. Its memory has to stay. */
+  /** Adds a JSON text, which must not be modified. */
   add(text: Uint8Array): LateValue {
     const late = text.length > LATE_BYTES ? longMembers(text) : [];
     const around: Uint8Array[] = [];
@@ -33,13 +33,13 @@ export class LateTexts {
     return [this.#keep(around), ...late.map((member) => this.#lateMember(member))];
   }
 
-  /** The next piece of a text; undefined behind the last one, and when the text is not there any more. */
+  /** Returns the next chunk of a text; undefined after the last, and for a removed text. */
   piece(id: number, index: number): string | undefined {
     const piece = this.#pieces.get(id)?.[index];
     return piece && utf8Slice(piece, 0, piece.length);
   }
 
-  /** Forgets what was added since then. */
+  /** Removes texts added since `mark`. */
   forgetSince(mark: number): void {
     for (const id of this.#pieces.keys()) if (id >= mark) this.#pieces.delete(id);
   }
@@ -70,7 +70,7 @@ interface LongMember {
   readonly bytes: Uint8Array;
 }
 
-/** In the order of the text; of members of one name the last one counts. */
+/** Members in text order; the last of repeated names counts. */
 function longMembers(text: Uint8Array): LongMember[] {
   const whole = outlineJson(text, { depthMax: 1 });
   const members = new Map<string, LongMember>();

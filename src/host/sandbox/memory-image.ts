@@ -1,6 +1,6 @@
 /**
- * An image of a WebAssembly instance's memory, to which it is restored: faster than building its contents again, and nothing that ran
- * in between leaves a trace.
+ * A snapshot of a WebAssembly instance's memory. Restoring it is faster than rebuilding the
+ * contents, and removes all traces of what ran since.
  */
 
 /** A `WebAssembly.Memory`. Its buffer is replaced when it grows. */
@@ -17,15 +17,15 @@ const NOTHING = new Uint8Array(0);
 
 export class MemoryImage {
   readonly #memory: InstanceMemory;
-  /** Unused stack, whose contents do not matter. */
+  /** Unused stack, which is not saved. */
   readonly #gap: Range;
   #low = NOTHING;
   #high = NOTHING;
   #memoryBytes = 0;
 
   /**
-   * `first` is an earlier image of the same memory. The first one is taken before the instance runs anything, when the longest run of zeros
-   * is its stack.
+   * `first` is an earlier image of the same memory. The first image must be taken before the
+   * instance runs anything, when the longest run of zeros is its stack.
    */
   constructor(memory: InstanceMemory, first?: MemoryImage) {
     this.#memory = memory;
@@ -33,7 +33,7 @@ export class MemoryImage {
     this.take();
   }
 
-  /** The instance's memory and the image together. */
+  /** Size of the instance's memory and the image. */
   get byteLength(): number {
     return this.#memory.buffer.byteLength + this.#low.length + this.#high.length;
   }
@@ -43,7 +43,7 @@ export class MemoryImage {
     return this.#memory.buffer.byteLength > this.#memoryBytes;
   }
 
-  /** Replaces the image by the present contents. */
+  /** Replaces the image by the current contents. */
   take(): void {
     const bytes = new Uint8Array(this.#memory.buffer);
     this.#memoryBytes = bytes.length;
@@ -51,7 +51,7 @@ export class MemoryImage {
     this.#high = bytes.slice(this.#gap.end, endOfContents(this.#memory));
   }
 
-  /** Memory after the image keeps what it has; allocations there are initialized by their owners. */
+  /** Memory after the image is not cleared; allocators initialize it. */
   restore(): void {
     const bytes = new Uint8Array(this.#memory.buffer);
     bytes.set(this.#low);
@@ -70,7 +70,7 @@ function wordsOf({ buffer }: InstanceMemory): BigUint64Array {
   return new BigUint64Array(buffer);
 }
 
-/** The address after the last byte that is not zero. */
+/** Returns the address after the last nonzero byte. */
 function endOfContents(memory: InstanceMemory): number {
   const words = wordsOf(memory);
   let end = words.length;

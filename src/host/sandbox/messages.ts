@@ -1,19 +1,19 @@
-/** The messages between the pools and the threads in which users' functions and selectors run. */
+/** Messages between the pools and the threads that run users' functions and selectors. */
 import type { JsonText } from "../../base/index.ts";
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
-/** The memory of its texts is the thread's. */
+/** Its texts are transferred to the thread. */
 export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
-  /** Absent when it is that of the thread's last call: it may be long. */
+  /** Absent if it equals that of the thread's last call, because it may be long. */
   readonly code: Uint8Array<ArrayBuffer> | undefined;
-  /** A JSON array of arguments, or each of them by itself. */
+  /** A JSON array of arguments, or individual arguments. */
   readonly runs: readonly (JsonText | readonly Uint8Array<ArrayBuffer>[])[];
 }
 
 export type SandboxAnswer =
   | {
       readonly kind: "results";
-      /** As the kind of the call has them. Fewer than runs when the call's time slice is over. */
+      /** Results by kind of call. Fewer than the runs if the time slice ended. */
       readonly results: readonly (boolean | Refusal | null)[];
       readonly logged: readonly string[];
     }
@@ -23,11 +23,11 @@ export type SandboxAnswer =
       readonly logged: readonly string[];
     };
 
-/** The memory of its document is the thread's. */
+/** Its document is transferred to the thread. */
 export interface SelectorRequest {
-  /** Absent when it is that of the thread's last call. */
+  /** Absent if it equals that of the thread's last call. */
   readonly selector: JsonText | undefined;
-  /** In UTF-8. */
+  /** UTF-8. */
   readonly document: Uint8Array<ArrayBuffer>;
 }
 

@@ -1,6 +1,7 @@
 /**
- * What users wrote, in threads of its own: the functions of design documents, and the selectors that would take long. They have
- * different threads, since whoever may read may send a selector, and writes wait for validations.
+ * Runs user code in threads: functions of design documents, and expensive selectors. They use
+ * separate threads, because any reader may send selectors, while writes wait for validation
+ * functions.
  */
 import { joinInTurns, type LongText, type Runtime, Turns } from "../../base/index.ts";
 import {
@@ -15,13 +16,13 @@ import { builtFile } from "../system/built-file.ts";
 import type { SandboxAnswer, SandboxRequest, SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
-/** Threads of functions. One is more than a user or a database may have, so that it is left for others. */
+/** Threads for functions. One more than a user or database may occupy. */
 const THREADS_MAX = 3;
-/** Threads of selectors, of which one is left for others as well. */
+/** Threads for selectors, also one more than a user or database may occupy. */
 const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 
-/** For what the thread does between runs, before it is taken for lost. */
+/** Time for a thread's work between runs, after which it is considered hung. */
 const GRACE_MS = 5_000;
 
 export class SandboxPool implements Sandbox {
@@ -30,7 +31,7 @@ export class SandboxPool implements Sandbox {
   readonly #functions: ThreadPool<SandboxRequest, SandboxAnswer>;
   readonly #selectors: ThreadPool<SelectorRequest, SelectorAnswer>;
 
-  /** Threads are started when they are needed first. */
+  /** Threads are started on demand. */
   constructor({ clock, trace }: Runtime, { threadCountMax = THREADS_MAX } = {}) {
     this.#clock = clock;
     this.#trace = trace;
@@ -67,7 +68,7 @@ export class SandboxPool implements Sandbox {
     return results;
   }
 
-  /** Answers for the first of the runs, as many as fit into a time slice. */
+  /** Returns the results of the first runs, as many as fit into a time slice. */
   async #slice(call: SandboxCall): Promise<readonly (boolean | Refusal | null)[]> {
     const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({
@@ -101,13 +102,13 @@ export class SandboxPool implements Sandbox {
     throw new SandboxError("os_process_error", answer.reason);
   }
 
-  /** Ends all threads; calls that have not been answered fail. */
+  /** Ends all threads; pending calls fail. */
   async close(): Promise<void> {
     await Promise.all([this.#functions.close(), this.#selectors.close()]);
   }
 }
 
-/** The texts as the thread gets them: copies that are its own. */
+/** Copies the texts, for transfer to the thread. */
 async function requestOf(
   { code, runs, share: _, signal: __, ...call }: SandboxCall,
   isKnown: boolean,

@@ -1,10 +1,11 @@
 /**
- * The program around functions of design documents, inside the sandbox. It compiles their sources, provides `require`
- * for the modules of the document, and has the functions of CouchDB's query server (`log`, `sum`, `isArray`, `toJSON`,
- * `emit`).
+ * The program around functions of design documents within the sandbox. Compiles their sources, and
+ * provides `require` for the document's modules and the functions of CouchDB's query server (`log`,
+ * `sum`, `isArray`, `toJSON`, `emit`).
  *
- * It is evaluated once for a design document, with `designPlaces` (where its text is to be had) and the functions of the host as
- * arguments, and returns a function from JSON text to JSON text. It takes references to what it uses before any foreign code runs.
+ * It is evaluated once per design document with `designPlaces` (location of its text) and the host
+ * functions, and returns a function from JSON text to JSON text. It saves references to builtins
+ * before any user code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`
 (function (designPlaces, host) {
@@ -21,9 +22,9 @@ export const SANDBOX_PRELUDE = String.raw`
   var define = Reflect.defineProperty;
   var design = lateValue(parse(designPlaces));
   var compiled = Object.create(null);
-  /** Functions around the sources of modules, which are compiled, and have not run. */
+  /** Compiled wrapper functions of modules, not yet run. */
   var wrappers = Object.create(null);
-  /** Names of modules that had to be compiled. */
+  /** Names of modules compiled on demand. */
   var wanted = [];
   var modules = Object.create(null);
   var emitted = false;
@@ -40,7 +41,7 @@ export const SANDBOX_PRELUDE = String.raw`
   };
   root.emit = function () { emitted = true; };
 
-  /** The text of that number, which comes in pieces. */
+  /** Fetches a text in pieces, by its id. */
   function lateText(id) {
     var pieces = [];
     for (;;) {
@@ -48,11 +49,11 @@ export const SANDBOX_PRELUDE = String.raw`
       if (piece === undefined) break;
       pieces[pieces.length] = piece;
     }
-    if (pieces.length === 0) throw new Error("The document of an earlier run is not there any more");
+    if (pieces.length === 0) throw new Error("The document of an earlier run is no longer available");
     return joined(pieces);
   }
 
-  /** Two by two, so that there is no room for more than the text: what join fills grows by half again and again. */
+  /** Joins pairwise, to need no more memory than the text: join grows its buffer repeatedly. */
   function joined(pieces) {
     while (pieces.length > 1) {
       var longer = [];
@@ -64,7 +65,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return pieces[0];
   }
 
-  /** Of the number of its text, and the names and numbers of its members that come when they are looked at. */
+  /** Parses a value from the id of its text, and the names and ids of its lazy members. */
   function lateValue(places) {
     var value = parse(lateText(places[0]));
     for (var index = 1; index < places.length; index++) {
@@ -100,7 +101,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return error instanceof Error ? error.name + ": " + error.message : String(error);
   }
 
-  /** Statements, whose value is that of the last one that has any. A function without a name may come first, as in CouchDB. */
+  /** Evaluates statements to the last value. They may begin with an anonymous function. */
   function evaluateProgram(source) {
     try {
       return evaluate(source);
@@ -133,7 +134,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return parent !== null && typeof parent === "object" && hasOwn.call(parent, name) ? parent[name] : undefined;
   }
 
-  /** Where a module's name leads: the names from the document's root to its source. */
+  /** Resolves a module name to the path of its source within the document. */
   function resolve(name, folder) {
     var names = String(name).split("/");
     var path = names[0] === "." || names[0] === ".." ? folder.slice() : [];
@@ -187,7 +188,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return evaluate("(function (module, exports, require) { " + source + "\n })");
   }
 
-  /** Compiles a function and modules, and runs neither. */
+  /** Compiles a function and modules without running them. */
   function compile(path, ids) {
     if (path.length > 0) find(path);
     for (var index = 0; index < ids.length; index++) {
@@ -215,7 +216,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return text === undefined ? String(value) : text;
   }
 
-  /** What was thrown, as CouchDB names it. */
+  /** Describes an exception in CouchDB's terms. */
   function thrown(error, isValidation) {
     if (Array.isArray(error)) return { error: plain(error[1]), reason: plain(error[2]) };
     if (error instanceof Error) return { error: error.name, reason: error.message };
@@ -240,7 +241,7 @@ export const SANDBOX_PRELUDE = String.raw`
         fun.apply(design, args);
         return null;
       } catch (error) {
-        // Running out of memory is no verdict.
+        // Running out of memory is not a rejection.
         if (error instanceof Error && error.name === "InternalError") throw error;
         return thrown(error, true);
       }

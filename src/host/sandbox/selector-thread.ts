@@ -1,4 +1,4 @@
-/** A thread in which documents are held against selectors. */
+/** Thread that matches documents against selectors. */
 import { parentPort } from "node:worker_threads";
 import { parseJson, utf8Decode } from "../../base/index.ts";
 import { compileSelector, type Selector } from "../../protocol/index.ts";

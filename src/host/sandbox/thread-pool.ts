@@ -1,6 +1,6 @@
 /**
- * Threads that do what would block the server. A thread takes one call at a time; waiting calls are served fairly. A thread that does not
- * answer in time is ended and replaced.
+ * Threads for work that would block the event loop. Each runs one call at a time, and waiting calls
+ * are scheduled fairly. A thread that exceeds the time limit is terminated and replaced.
  */
 import { Worker } from "node:worker_threads";
 import type { Runtime } from "../../base/index.ts";
@@ -8,51 +8,50 @@ import { SandboxError, type Share } from "../../databases/index.ts";
 import { FairQueue } from "./fair-queue.ts";
 
 export interface ThreadCall<Request> {
-  /** Names what the thread needs for calls of this kind, and has still when its last call had the same. */
+  /** Identifies the data needed by the call, which a thread keeps from its last call. */
   readonly subjectId: string;
-  /** `isKnown`: the thread has it. Its memory goes to the thread. Made when a thread is free. */
+  /** Builds the request for a free thread. With `isKnown`, it has the data of `subjectId`. */
   readonly request: (isKnown: boolean) => Request | Promise<Request>;
   readonly limitMs: number;
-  /** Why a call fails that the thread did not answer in time. */
+  /** Error reason for exceeding the time limit. */
   readonly lateReason: string;
   readonly share: Share;
-  /** Ends the wait, and asks the thread to stop. */
+  /** Ends the wait, and requests the thread to stop. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a thread is started with. */
+/** `workerData` of a thread. */
 export interface ThreadData {
-  /** An `Int32Array` with the number of the call that the thread may stop. */
+  /** An `Int32Array` with the number of the call to be stopped. */
   readonly stopped: SharedArrayBuffer;
 }
 
-/** A request as a thread receives it. */
+/** A request as received by a thread. */
 export interface Numbered {
   readonly number: number;
 }
 
-/** Comes once, before the first answer. */
+/** Sent once, before the first answer. */
 export interface Ready {
   readonly kind: "ready";
 }
 
-/** What answers a call. */
 export interface ThreadAnswer {
   readonly kind: string;
-  /** Nothing of the thread can be used again, and it ends. */
+  /** Whether the thread has to be replaced; it exits. */
   readonly isSpent?: boolean;
 }
 
 export interface ThreadPoolOptions<Request> {
   readonly file: string;
   readonly countMax: number;
-  /** Threads that one user or one database may have at a time. */
+  /** Maximum concurrent threads per user or database. */
   readonly shareMax: number;
-  /** Of a thread's young objects: what it parses outlives them, and is carried along in a large room. V8's default when absent. */
+  /** Young generation limit: long-lived values are copied repeatedly in a large one. */
   readonly youngMibMax?: number;
-  /** Whether a thread whose call is aborted is ended, because it does not look at `stopped` meanwhile. */
+  /** Whether a thread is terminated on abort, because it does not check `stopped`. */
   readonly endsStopped?: boolean;
-  /** The memory of a request that goes over with it. */
+  /** Buffers to be transferred with a request. */
   readonly memoryOf: (request: Request) => ArrayBuffer[];
 }
 
@@ -63,7 +62,7 @@ interface Waiting<Request, Answer> {
   readonly reject: (error: unknown) => void;
 }
 
-/** The call that a thread works on. */
+/** The call being run by a thread. */
 interface Current<Request, Answer> {
   readonly waiting: Waiting<Request, Answer>;
   readonly number: number;
@@ -74,19 +73,19 @@ interface Current<Request, Answer> {
 interface Thread<Request, Answer> {
   readonly handle: Worker;
   readonly stopped: Int32Array<SharedArrayBuffer>;
-  /** When it has started, which takes long on a busy machine: no call is to blame for that. */
+  /** Resolves when the thread has started. Its startup is not charged to a call. */
   readonly ready: Promise<void>;
-  /** Undefined: it is free. */
+  /** Undefined if idle. */
   current: Current<Request, Answer> | undefined;
-  /** Of its last call. */
+  /** Subject of its last call. */
   subjectId: string | undefined;
   /** Why it ends. */
   reason: string;
-  /** It is being ended: if it answers yet, it takes no other call. */
+  /** Being terminated; accepts no further calls. */
   isEnding: boolean;
 }
 
-/** Numbers of calls fit into an `Int32Array`. */
+/** Call numbers must fit into an `Int32Array`. */
 const CALL_NUMBER_MAX = 2 ** 30;
 
 export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
@@ -97,14 +96,14 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
   #callCount = 0;
   #isClosed = false;
 
-  /** Threads are started when they are needed first. */
+  /** Threads are started on demand. */
   constructor(clock: Runtime["clock"], options: ThreadPoolOptions<Request>) {
     this.#clock = clock;
     this.#options = options;
     this.#waiting = new FairQueue(clock, options.shareMax);
   }
 
-  /** Throws a SandboxError `os_process_error` when the thread ended, or had to be ended, and the signal's reason. */
+  /** Throws a SandboxError `os_process_error` if the thread ended, or the signal's reason. */
   async call(call: ThreadCall<Request>): Promise<Answer> {
     const { share, signal } = call;
     signal?.throwIfAborted();
@@ -122,7 +121,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     }
   }
 
-  /** Ends all threads; calls that have not been answered fail. */
+  /** Ends all threads; pending calls fail. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { reject } of this.#waiting.clear()) reject(ended());
@@ -167,7 +166,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     });
   }
 
-  /** Ends the thread when it has not answered in time. */
+  /** Terminates the thread if it exceeds the time limit. */
   async #send(
     thread: Thread<Request, Answer>,
     { waiting, number, answered }: Current<Request, Answer>,

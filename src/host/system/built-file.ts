@@ -1,9 +1,9 @@
-/** Finds the built code of a thread or a process. */
+/** Locates the compiled code of a thread or process. */
 import { fileURLToPath } from "node:url";
 
 /**
- * The path of the built file `name` beside the file whose `import.meta.url` is given. A test runner imports sources, while
- * threads and processes run built code: the tests build first.
+ * Returns the path of the compiled file `name` in the folder of `importer` (`import.meta.url`).
+ * Test runners import sources, but threads and processes run compiled code.
  */
 export function builtFile(importer: string, name: string): string {
   const isSource = importer.endsWith(".ts");

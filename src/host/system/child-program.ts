@@ -1,20 +1,14 @@
-/**
- * Starts this program again, as a child. The channel between the two is a lifeline: when the parent is gone, however it
- * ended, the child finds the channel closed.
- */
+/** Starts this program as a child process, whose channel closes when the parent exits. */
 import { fork } from "node:child_process";
 
 export interface ChildProgram {
-  /** How it ended, in words; for one that could not be started, too. */
+  /** Resolves with a description of its end, also if it could not be started. */
   readonly ended: Promise<string>;
-  /** Asks it to stop. Without effect when it has ended. */
+  /** Requests it to stop. No effect after its end. */
   stop(): void;
 }
 
-/**
- * Runs the present script with these arguments; what the child writes goes where the parent's output goes, and what it tells its
- * parent to `listener`.
- */
+/** Runs the current script with these arguments. Messages go to `listener`. */
 export function startChildProgram(
   arguments_: readonly string[],
   environment: Readonly<Record<string, string>>,
@@ -39,7 +33,7 @@ export function startChildProgram(
   };
 }
 
-/** Tells the parent that started this program as its child; undefined for a program started otherwise. */
+/** Returns a function that sends messages to the parent, if this is a child. */
 export function parentListener(): ((message: unknown) => void) | undefined {
   if (process.channel === undefined) return undefined;
   return (message) => {
@@ -47,10 +41,10 @@ export function parentListener(): ((message: unknown) => void) | undefined {
   };
 }
 
-/** Calls back once when the parent that started this program as its child is gone. Never for a program started otherwise. */
+/** Calls back once when the parent exits. Never for a program that is not a child. */
 export function onParentGone(callback: () => void): void {
   if (process.channel === undefined) return;
   process.once("disconnect", callback);
-  // The channel alone is no reason to stay alive.
+  // The channel alone must not keep the process alive.
   process.channel.unref();
 }

@@ -1,7 +1,6 @@
-/** The machine's clock. */
 import type { Clock } from "../../base/index.ts";
 
-/** Longer timers overflow in Node.js and fire at once. */
+/** Longer timers overflow in Node.js and fire immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export const systemClock: Clock = {

@@ -1,4 +1,4 @@
-/** gzip by Node.js, as streams from iterable to iterable, and of bytes that are there. */
+/** Compression with Node.js, for streams and complete values. */
 import { Readable, type Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
@@ -26,14 +26,14 @@ export const systemCompression: Compression = {
   unbrotli: (chunks) => through(chunks, createBrotliDecompress),
 };
 
-/** Runs all chunks through one stream. A consumer that stops early, or a source that fails, ends the stream. */
+/** Pipes chunks through a stream, which is destroyed if the consumer or source stops early. */
 async function* through(
   chunks: AsyncIterable<Uint8Array>,
   create: () => Transform,
 ): AsyncIterable<Uint8Array> {
   const stream = create();
   const feeding = pipeline(Readable.from(chunks, { objectMode: false }), stream);
-  // Its error also ends the stream, whose reader below throws it.
+  // An error also ends the stream, and is thrown by the loop below.
   feeding.catch(() => {});
   for await (const chunk of stream) yield chunk as Uint8Array;
 }
@@ -43,7 +43,7 @@ async function* inflate(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8A
   const first = await pieces.next();
   if (first.done === true) return;
   const { value } = first;
-  // The low bits of zlib's first byte name its method, 8 (RFC 1950).
+  // The low bits of a zlib header's first byte are the method, 8 (RFC 1950).
   const isZlib = ((value[0] ?? 0) & 0x0f) === 8;
   const whole = (async function* () {
     try {

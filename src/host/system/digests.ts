@@ -1,4 +1,3 @@
-/** Digests by Node.js. */
 import { createHash, hash } from "node:crypto";
 import type { Digests } from "../../base/index.ts";
 

@@ -1,13 +1,13 @@
-/** Puts files and folders on the disk. */
+/** Syncs files and folders to disk. */
 import { closeSync, fsyncSync, openSync } from "node:fs";
 
-/** Puts the names in a folder on the disk. */
+/** Syncs the entries of a folder. */
 export function saveFolder(directory: string): void {
-  // Windows has no such call, and no need of it.
+  // Unsupported and unnecessary on Windows.
   if (process.platform !== "win32") saveFile(directory, "r");
 }
 
-/** Puts a file, or a folder, on the disk. */
+/** Syncs a file or folder. */
 export function saveFile(path: string, flags: "r" | "r+"): void {
   const file = openSync(path, flags);
   try {

@@ -66,13 +66,13 @@ test("trouble that repeats is one line a minute, with a count", () => {
     ["other", undefined],
   ]);
   pass(10_000);
-  // Any event lets what was left out be written.
+  // Any event triggers writing the suppressed lines.
   log.event("replication.outage", { origin: "https://a" });
   expect(json().slice(2)).toMatchObject([
     { event: "replication.crashed", jobId: "job-499", reason: "away", repeated: 500 },
     { event: "replication.outage" },
   ]);
-  // Trouble that was over for a minute is new again.
+  // After a minute without it, a warning is written again.
   pass(61_000);
   log.event("replication.outage", { origin: "https://a" });
   crash("late");

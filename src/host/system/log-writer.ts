@@ -1,10 +1,10 @@
-/** Writes announced events to standard error: a line each, as JSON or for people. */
+/** Writes events to standard error, one line each, as JSON or in readable form. */
 import { type DestinationStream, pino, stdTimeFunctions } from "pino";
 import { prettyFactory } from "pino-pretty";
 import { type EventName, escapeControls, type Trace } from "../../base/index.ts";
 import { RepeatedLines } from "./repeated-lines.ts";
 
-/** Events that tell of trouble; all others are `info`, and those of single requests and of figures `debug`. */
+/** Events logged as warnings. Others are `info`; single requests and statistics are `debug`. */
 const WARNINGS =
   /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;
 const DETAILS =
@@ -14,16 +14,16 @@ export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 export type LogFormat = "json" | "pretty";
 
 export interface LogOptions {
-  /** Read for each event, so that it can change. */
+  /** Called for each event, so that it can change. */
   readonly level: () => LogLevel;
   readonly format: LogFormat;
   /** Milliseconds since the epoch. */
   readonly nowMs?: () => number;
-  /** Standard error if absent. */
+  /** Standard error by default. */
   readonly destination?: DestinationStream;
 }
 
-/** Trouble that repeats is one line a minute, with the number of lines that were left out. */
+/** A repeated warning is written once a minute, with the number of suppressed lines. */
 export function createLogWriter({
   level,
   format,
@@ -44,7 +44,7 @@ export function createLogWriter({
   return {
     event: (name: EventName, fields: object) => {
       const current = level();
-      // Setting it makes pino's functions again.
+      // Setting it re-creates pino's functions.
       if (log.level !== current) log.level = current;
       const atMs = nowMs();
       for (const line of repeated.due(atMs)) log.warn(line.fields, line.name);
@@ -57,23 +57,23 @@ export function createLogWriter({
   };
 }
 
-/** Colours of pino-pretty. It prints values as JSON, so no value contains one. */
+/** Colour sequences of pino-pretty. Values are printed as JSON, so they cannot contain any. */
 const COLOUR = new RegExp(`(${String.fromCharCode(0x1b)}\\[\\d+m)`);
 
-/** Values come from others, and logs are read on terminals. */
+/** Escapes control characters, because values are untrusted and logs are read in terminals. */
 function escapedStream(written: DestinationStream): DestinationStream {
   const escaped = (part: string, index: number): string =>
     index % 2 === 0 ? escapeControls(part) : part;
   return { write: (line) => written.write(line.split(COLOUR).map(escaped).join("")) };
 }
 
-/** Without colours where nobody looks at a terminal. */
+/** No colours if the output is not a terminal. */
 function prettyStream(written: DestinationStream, colorize: boolean): DestinationStream {
   const prettify = prettyFactory({
     messageKey: "event",
     colorize,
     singleLine: true,
-    // The member `error` is a word here, no object.
+    // Here `error` is a string.
     errorLikeObjectKeys: [],
     translateTime: "UTC:yyyy-mm-dd'T'HH:MM:ss.l'Z'",
   });

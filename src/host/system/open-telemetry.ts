@@ -1,17 +1,17 @@
 /**
- * Sends spans to an OpenTelemetry collector over OTLP. The environment says where it is and how it is spoken to
- * (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …), as the
- * specification of OpenTelemetry has it. Nothing of it is loaded by a process that sends none.
+ * Exports spans to an OpenTelemetry collector over OTLP, configured by the standard environment
+ * variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`,
+ * `OTEL_TRACES_SAMPLER`, …). The libraries are loaded only if a collector is configured.
  */
 import type { SpanAttributes, SpanName, Spans } from "../../base/index.ts";
 
 export interface OpenSpans {
   readonly spans: Spans;
-  /** Sends what was collected. */
+  /** Flushes pending spans. */
   close(): Promise<void>;
 }
 
-/** Undefined where the environment names no collector. */
+/** Returns undefined if the environment configures no collector. */
 export async function openSpans(
   environment: Readonly<Record<string, string | undefined>>,
   version: string,
@@ -51,7 +51,7 @@ export async function openSpans(
             try {
               return await work();
             } catch (error) {
-              // The message of an error may quote what a server said; the code is ours.
+              // Error messages may quote a server's response; codes are our own.
               const { code, name: kindOfError } = error as { code?: unknown; name?: string };
               span.setStatus({
                 code: SpanStatusCode.ERROR,

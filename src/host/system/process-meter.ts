@@ -1,11 +1,11 @@
 /** Measures this process. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-/** Each tick wakes the process, also one that has nothing to do. */
+/** Each tick wakes the process, even if idle. */
 const RESOLUTION_MS = 100;
 const NANOSECONDS_PER_MS = 1_000_000;
 
-/** Begins to measure; each call tells the memory now, and the mean delay of the event loop since the call before. */
+/** Starts measuring. Calls return the memory and the mean event-loop delay since the last call. */
 export function processMeter(): () => {
   readonly memoryBytes: number;
   readonly eventLoopDelayMs: number;
@@ -13,7 +13,7 @@ export function processMeter(): () => {
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delays.enable();
   return () => {
-    // Its values are the times between two ticks of its timer.
+    // The values are intervals between timer ticks.
     const tickMs = delays.count === 0 ? RESOLUTION_MS : delays.mean / NANOSECONDS_PER_MS;
     delays.reset();
     return {

@@ -1,13 +1,13 @@
-/** Chance from the machine. It is unpredictable, so forks need no labels. */
+/** Randomness from the operating system. It is unpredictable, so forks ignore their labels. */
 import { randomFillSync, randomInt } from "node:crypto";
 import type { Random } from "../../base/index.ts";
 
-/** Asked of the machine at once: a call costs more than the bytes. */
+/** Requested in advance, because a system call costs more than the bytes. */
 const POOL_BYTES = 4_096;
 
 export class SystemRandom implements Random {
   readonly #pool = new Uint8Array(POOL_BYTES);
-  /** Bytes of the pool that were given away. */
+  /** Bytes of the pool already used. */
   #usedByteCount = POOL_BYTES;
 
   integer(limit: number): number {
@@ -27,7 +27,7 @@ export class SystemRandom implements Random {
     const start = this.#usedByteCount;
     this.#usedByteCount += byteCount;
     const bytes = this.#pool.slice(start, start + byteCount);
-    // The slice that was given away is not used again.
+    // Erase bytes that have been handed out.
     this.#pool.fill(0, start, start + byteCount);
     return bytes;
   }

@@ -1,15 +1,15 @@
-/** Keeps trouble that repeats from filling the log: the first line is written at once, and then one a minute, with a count. */
+/** Limits repeated warnings: written immediately, then once a minute with a count. */
 
 const INTERVAL_MS = 60_000;
-/** Kinds of trouble that are kept apart; what comes beyond is written as it comes. */
+/** Kinds of warnings tracked; others are not limited. */
 const KINDS_MAX = 1000;
-/** The members that say which trouble it is; others say where and when. */
+/** Members that identify a kind of warning. Others describe the occurrence. */
 const KIND_MEMBERS = ["error", "reason", "code", "message", "origin", "service", "status"];
 
 interface Kind {
   readonly name: string;
   sinceMs: number;
-  /** Lines that were left out since then, and the last of them. */
+  /** Number of lines suppressed since then, and the last one. */
   repeated: number;
   fields: object;
 }
@@ -23,7 +23,7 @@ export class RepeatedLines {
   readonly #kinds = new Map<string, Kind>();
   #lookedAtMs = 0;
 
-  /** The members to write now; undefined: nothing. */
+  /** Returns the members to write now, or undefined to suppress the line. */
   admit(name: string, fields: object, nowMs: number): object | undefined {
     const key = kindOf(name, fields);
     const kind = this.#kinds.get(key);
@@ -38,7 +38,7 @@ export class RepeatedLines {
     return fields;
   }
 
-  /** The lines that were left out long enough, one for each kind, with their number. Cheap while there are none. */
+  /** Returns suppressed lines that are due, one per kind, with counts. Usually cheap. */
   due(nowMs: number): readonly LogLine[] {
     if (nowMs - this.#lookedAtMs < INTERVAL_MS / 60) return [];
     this.#lookedAtMs = nowMs;

@@ -1,4 +1,4 @@
-/** The real world as base's `Runtime`: the machine's clock, chance, digests and compression. */
+/** Implements base's `Runtime` with the machine's clock, randomness, digests and compression. */
 import type { Runtime, Spans, Trace } from "../../base/index.ts";
 import { systemClock } from "./clock.ts";
 import { systemCompression } from "./compression.ts";

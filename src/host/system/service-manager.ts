@@ -1,17 +1,18 @@
 /**
- * Tells the service manager that started this process how far it is, as systemd's `Type=notify` wants it (sd_notify(3)). Node.js has no
- * datagram sockets of the local kind, so systemd's own program sends the message; the unit needs `NotifyAccess=all`.
+ * Notifies the service manager of readiness, for systemd's `Type=notify` (sd_notify(3)). Node.js
+ * lacks Unix datagram sockets, so systemd-notify sends the message; the unit needs
+ * `NotifyAccess=all`.
  */
 import { execFile } from "node:child_process";
 
 export type ServiceState = "READY=1" | "STOPPING=1";
 
-/** Calls back when the message could not be sent. */
+/** Calls `onError` if the message could not be sent. */
 export type NotifyServiceManager = (state: ServiceState, onError: (error: Error) => void) => void;
 
 /**
- * What tells the service manager that `environment` names; does nothing where it names none. Takes the name out of `environment`, so
- * that processes which this one starts do not speak for it.
+ * Returns a notifier for the service manager in `environment`, if any. Removes the variable, so
+ * that child processes do not notify on this one's behalf.
  */
 export function notifierOf(environment: Record<string, string | undefined>): NotifyServiceManager {
   const { NOTIFY_SOCKET } = environment;

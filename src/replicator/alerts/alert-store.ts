@@ -1,4 +1,4 @@
-/** What is stored for alerts: whose turn it is to send them, the breaches that are not over, and the alerts that are to be sent. */
+/** Stores alerts to be sent, ongoing breaches, and which node sends alerts. */
 import { assert } from "../../base/index.ts";
 import {
   type Key,
@@ -20,23 +20,23 @@ import {
   encodeBreach,
 } from "./alert.ts";
 
-/** The node that derives and sends alerts for all nodes. */
+/** The node that derives and sends alerts for the cluster. */
 export interface AlertTurn {
-  /** Undefined: nobody. */
+  /** Undefined if no node has the turn. */
   readonly holder: string | undefined;
-  /** Until when, in ms since the epoch, unless it is prolonged. */
+  /** End of its turn unless extended (ms since the epoch). */
   readonly untilMs: number;
-  /** The last event of jobs that was looked at; undefined: none yet. */
+  /** The last job event processed, if any. */
   readonly cursor: string | undefined;
 }
 
-/** An alert that is to be sent. */
+/** An alert waiting to be sent. */
 export interface WaitingAlert {
   readonly key: Key;
   readonly alert: Alert;
 }
 
-/** The stored form of a turn; the first element is the format's version. */
+/** Stored form of a turn; the first element is the format version. */
 const FORMAT = 1;
 const NOBODY: AlertTurn = { holder: undefined, untilMs: 0, cursor: undefined };
 
@@ -64,7 +64,7 @@ export class AlertStore {
     tx.set(this.#keys.alertTurn(), value);
   }
 
-  /** Of each of these jobs, in their order; undefined: there is no breach. */
+  /** In the order of the jobs; undefined without a breach. */
   async breaches(
     tx: ReadTransaction,
     kind: BreachKind,
@@ -74,7 +74,7 @@ export class AlertStore {
     return values.map((value) => value && decodeBreach(value));
   }
 
-  /** The next jobs with a breach of this kind, in order of their ids, behind `afterId`. */
+  /** Jobs with a breach of this kind by id, after `afterId`. */
   async breachedJobs(
     tx: ReadTransaction,
     kind: BreachKind,
@@ -99,7 +99,7 @@ export class AlertStore {
     tx.setVersionstampedKey(this.#keys.newAlert(tx.nextUserVersion()), encodeAlert(alert));
   }
 
-  /** Those that have waited longest, oldest first. */
+  /** Oldest first. */
   async waiting(tx: ReadTransaction, limit: number): Promise<readonly WaitingAlert[]> {
     const { entries } = await tx.snapshot.getRangePage(this.#keys.alerts(), { limit });
     return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));

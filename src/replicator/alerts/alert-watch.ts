@@ -1,9 +1,10 @@
 /**
- * Derives alerts from what happens to jobs. One node does it for all, in turns that the store keeps.
+ * Derives alerts from job events. One node does this for the cluster; the store records its turn.
  *
- * The log of events tells when a job begins and ceases to fail, to stall or to leave documents behind, and that it has ended. An alert
- * is written in the transaction that notes which event was looked at last, so each breach is told once. What no event tells is found by
- * looking at the lists of jobs: a lag that grows with time, and whatever happened while nobody followed the log.
+ * The event log shows when a job starts or stops failing, stalling or having failed documents, and
+ * when it ends. Alerts are written in the transaction that records the last event processed, so
+ * each breach is reported once. Whatever events do not show is found by checking the lists of jobs:
+ * growing lags, and changes while the log was not followed.
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import {
@@ -20,17 +21,17 @@ import { type KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
 import { type Alert, type AlertKind, BREACH_KINDS, type BreachKind } from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
-/** Events, jobs or breaches that are looked at in one transaction. */
+/** Events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** No turn lasts longer: what is said to is of a clock that was set back. */
+/** Maximum length of a turn; a longer one results from a clock that was set back. */
 const TURN_MS_MAX = 3_600_000;
-/** A lag is over when it is shorter than this part of what makes it a breach, so that one that sways is told once. */
+/** Share of the threshold below which a lag is resolved, so that fluctuations are not reported. */
 const RESOLVED_LAG_RATIO = 1 / 2;
 
-/** What is told; read at each use. */
+/** Alerts to be sent; read at each use. */
 export interface AlertWatchSettings {
   readonly kinds: readonly AlertKind[];
-  /** A job that is behind for so long has a lag. */
+  /** Threshold for a lag. */
   readonly lagSec: number;
 }
 
@@ -43,14 +44,14 @@ export interface AlertWatchParts {
   readonly settings: AlertWatchSettings;
 }
 
-/** What begins and what ends a breach. */
+/** Events that begin and end a breach. */
 const BREACH_CHANGES: readonly (readonly [BreachKind, JobChangeName, JobChangeName])[] = [
   ["failing", "failing", "recovered"],
   ["stalled", "stalling", "moving"],
   ["left_behind", "left_behind", "arrived"],
 ];
 
-/** What following the log came to: there may be more events; there are none yet; some are gone; it is the turn of another. */
+/** Result of following the log: more events, none left, some missing, or the turn was lost. */
 export type Followed = "more" | "all" | "gap" | "lost";
 
 export class AlertWatch {
@@ -66,7 +67,7 @@ export class AlertWatch {
     this.#self = randomHex(parts.runtime.random);
   }
 
-  /** Takes the turn, or prolongs it, to `turnMs` from now. `held`: it was ours; `taken`: it is now; `others`: another node has it. */
+  /** Acquires (`taken`) the turn, or extends it (`held`), unless another node has it (`others`). */
   takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     return this.#transact(async (tx) => {
@@ -83,7 +84,7 @@ export class AlertWatch {
     });
   }
 
-  /** Lets another node take the turn at once. */
+  /** Releases the turn. */
   async leaveTurn(): Promise<void> {
     await this.#inTurn(async (tx) => {
       const turn = await this.#store.turn(tx);
@@ -91,7 +92,7 @@ export class AlertWatch {
     });
   }
 
-  /** Looks at the next events. */
+  /** Processes the next events. */
   async follow(): Promise<Followed> {
     const { events } = this.#parts;
     const followed = await this.#inTurn(async (tx): Promise<Followed> => {
@@ -120,13 +121,13 @@ export class AlertWatch {
     return this.#compare("lag");
   }
 
-  /** The alert that has waited longest; undefined when there is none. */
+  /** Returns the oldest alert, if any. */
   async next(): Promise<WaitingAlert | undefined> {
     const [first] = await this.#parts.kv.read((tx) => this.#store.waiting(tx, 1));
     return first;
   }
 
-  /** It was sent, or is given up. */
+  /** Removes an alert that was sent or abandoned. */
   async remove(alert: WaitingAlert): Promise<void> {
     await this.#transact(async (tx) => this.#store.remove(tx, alert));
   }
@@ -161,7 +162,7 @@ export class AlertWatch {
     this.#append(tx, { kind, status: "resolved", breachId: known.id, jobId, timeMs });
   }
 
-  /** The id of the alert; undefined when its kind is not told. */
+  /** Returns the id of the alert; undefined if its kind is disabled. */
   #append(
     tx: Transaction,
     alert: Omit<Alert, "id" | "breachId"> & Partial<Pick<Alert, "breachId">>,
@@ -233,7 +234,7 @@ export class AlertWatch {
     return { begin, end: this.#keys.statusRows("behind").end };
   }
 
-  /** Undefined, and nothing is written, when it is not our turn any more. */
+  /** Returns undefined, without writing, if this node no longer has the turn. */
   #inTurn<T>(body: (tx: Transaction) => Promise<T>): Promise<T | undefined> {
     return this.#transact(async (tx) => {
       const { holder } = await this.#store.turn(tx);

@@ -1,16 +1,16 @@
 /**
- * An alert: what is told to others about a job, once. A breach begins with an alert that fires, and ends with one that says that it is
- * resolved. That a job has ended is no breach.
+ * An alert: a notification about a job, sent once. A breach begins with a firing alert and ends
+ * with a resolved one. The end of a job is not a breach.
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 
 /**
- *   failing       no run has succeeded since a run failed
- *   stalled       the last runs of the job did not move
- *   left_behind   documents did not arrive
- *   lag           a change has been known for long and has not arrived
- *   finished      the job has completed, or failed for good
+ * - failing: no successful run since a failed one
+ * - stalled: the last runs made no progress
+ * - left_behind: documents did not arrive
+ * - lag: a change has been pending for long
+ * - finished: the job has completed or failed permanently
  */
 export const ALERT_KINDS = ["failing", "stalled", "left_behind", "lag", "finished"] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
@@ -18,25 +18,25 @@ export type BreachKind = Exclude<AlertKind, "finished">;
 export const BREACH_KINDS = ALERT_KINDS.filter((kind) => kind !== "finished");
 
 export interface Alert {
-  /** 32 hex digits: a receiver that sees them again has been told before. */
+  /** 32 hex digits, by which receivers detect duplicates. */
   readonly id: string;
   readonly kind: AlertKind;
-  /** `completed` and `failed` are of the kind `finished`. */
+  /** `completed` and `failed` are used by the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** The id of the alert that told of the breach; its own where it begins one. */
+  /** Id of the alert that began the breach, possibly its own. */
   readonly breachId: string;
   readonly jobId: string;
-  /** When it was noticed, in ms since the epoch. */
+  /** Time of detection (ms since the epoch). */
   readonly timeMs: number;
 }
 
-/** A breach that is not over. */
+/** An ongoing breach. */
 export interface Breach {
   readonly id: string;
   readonly sinceMs: number;
 }
 
-/** The stored forms; the first element is the format's version. */
+/** Stored forms; the first element is the format version. */
 const FORMAT = 1;
 
 export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert): Uint8Array {

@@ -1,37 +1,38 @@
 /**
- * One limit of one budget, as a node uses it. The store holds one timeline for the limit (a leaky bucket, or GCRA,
- * ITU-T I.371). Each reservation takes the stretch that its amount needs at the present rate, and may be used when its
- * stretch begins. So the nodes need not know each other, and together never exceed the rate.
+ * One limit of a budget, as used by a node. The store contains one timeline per limit (a leaky
+ * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval its amount needs at the
+ * current rate, and may be used from the start of that interval. Nodes therefore need not know each
+ * other, and together never exceed the rate.
  *
- * A node reserves a tenth of a second ahead while it has work. A limit that is used up costs ten short transactions a
- * second for each node.
+ * A busy node reserves a tenth of a second ahead: an exhausted limit costs ten short transactions a
+ * second per node.
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 
-/** What is reserved at once, as a stretch of time at the present rate. */
+/** Length of a reservation at the current rate. */
 const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {
   readonly clock: Clock;
-  /** Per second; undefined when there is no limit any more. */
+  /** Per second; undefined if the limit was removed. */
   readonly rate: () => number | undefined;
-  /** Takes the next stretch for this amount. The wall time in milliseconds at which it begins. */
+  /** Reserves the next interval for this amount. Returns its start (wall-clock ms). */
   readonly reserve: (amount: number) => Promise<number>;
-  /** Aborts when budgets change: what was reserved before is void, and a wait for it is over. */
+  /** Aborts when budgets change, which voids reservations and ends waits for them. */
   readonly changed: () => AbortSignal;
 }
 
 export class BudgetMeter {
   readonly #parts: BudgetMeterParts;
   readonly #turn = new Semaphore(1);
-  /** Reserved, begun, and not spent yet. */
+  /** Available amount that is reserved, begun and unspent. */
   #left = 0;
 
   constructor(parts: BudgetMeterParts) {
     this.#parts = parts;
   }
 
-  /** First come, first served. Rejects with `signal.reason`. */
+  /** In order of arrival. Rejects with `signal.reason`. */
   spend(amount: number, signal: AbortSignal): Promise<void> {
     const spent = this.#turn.run(async () => {
       signal.throwIfAborted();
@@ -50,7 +51,7 @@ export class BudgetMeter {
     return abortable(spent, signal);
   }
 
-  /** False when budgets changed before. */
+  /** Returns false if budgets changed first. */
   async #reached(timeMs: number, changed: AbortSignal, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#parts;
     const pauseMs = timeMs - clock.nowMs();

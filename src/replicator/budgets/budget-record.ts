@@ -1,4 +1,4 @@
-/** The stored forms of a budget, and of its use. The first element is the format's version. */
+/** Stored forms of a budget and its use. The first element is the format version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { Budget } from "./budget.ts";
@@ -15,7 +15,7 @@ export function decodeBudget(value: Uint8Array): Budget {
   return JSON.parse(utf8Decode(text)) as Budget;
 }
 
-/** All that is spent before this time, in milliseconds since the epoch, has been reserved. */
+/** End of the reserved part of the timeline (ms since the epoch). */
 export function encodeReservedUntil(timeMs: number): Uint8Array {
   return packTuple([FORMAT, Math.ceil(timeMs)]);
 }

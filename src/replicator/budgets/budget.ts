@@ -1,6 +1,7 @@
 /**
- * Endpoint budgets: limits of the cluster's use of a server, over all jobs and nodes. A budget belongs to a host
- * (`example.com`, `example.com:5984`), or to one account there (`alice@example.com`). A request has to fit into both.
+ * Endpoint budgets: cluster-wide limits on the use of a server. A budget applies to a host
+ * (`example.com`, `example.com:5984`), or one account there (`alice@example.com`). A request must
+ * comply with both.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";
@@ -10,7 +11,7 @@ import type { EndpointAddress } from "../request/replication.ts";
 
 export type BudgetDirection = "read" | "write";
 
-/** Per second; what is absent is not limited. */
+/** Per second; unlimited if absent. */
 export type BudgetRates = Readonly<Partial<Record<BudgetUnit, number>>>;
 
 export interface Budget {
@@ -18,7 +19,7 @@ export interface Budget {
   readonly write: BudgetRates;
 }
 
-/** A budget that cannot be; `reason` names the field. */
+/** An invalid budget; `reason` names the field. */
 export class BudgetInvalidError extends OperationalError {
   override readonly name = "BudgetInvalidError";
   readonly reason: string;
@@ -30,24 +31,24 @@ export class BudgetInvalidError extends OperationalError {
 }
 
 const BYTES_PER_MEGABYTE = 1_000_000;
-/** The members of a direction, what each limits, and how much of that one of it is. */
+/** The members of a direction, their units, and the units per value. */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],
   ["documents_per_sec", "documents", 1],
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
-/** An account has no colon: what follows one is a password. */
+/** Accounts contain no colon, which would be followed by a password. */
 const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 
-/** The names that budgets for this endpoint may have. Databases of our own have none. */
+/** Returns the possible names of budgets for an endpoint; empty for local databases. */
 export function budgetNames(address: EndpointAddress): readonly string[] {
   if (address.kind === "local") return [];
   const { host } = endpointUrl(address);
   return address.basic === undefined ? [host] : [host, `${address.basic.username}@${host}`];
 }
 
-/** The stored form of a budget's name: hosts do not differ by case. Throws a BudgetInvalidError. */
+/** Normalizes a budget's name; hosts are case-insensitive. Throws a BudgetInvalidError. */
 export function parseBudgetName(text: string): string {
   if (!NAME.test(text) || text.length > NAME_LENGTH_MAX) {
     throw new BudgetInvalidError(
@@ -58,7 +59,7 @@ export function parseBudgetName(text: string): string {
   return text.slice(0, at + 1) + text.slice(at + 1).toLowerCase();
 }
 
-/** Parses `{"read": {"requests_per_sec": …, "documents_per_sec": …, "megabytes_per_sec": …}, "write": {…}}`. */
+/** Parses `{"read": {"requests_per_sec", "documents_per_sec", "megabytes_per_sec"}, "write"}`. */
 export function parseBudget(members: Readonly<Record<string, unknown>>): Budget {
   for (const name of Object.keys(members)) {
     if (name !== "read" && name !== "write") {
@@ -68,7 +69,7 @@ export function parseBudget(members: Readonly<Record<string, unknown>>): Budget 
   return { read: parseRates("read", members.read), write: parseRates("write", members.write) };
 }
 
-/** The JSON that `parseBudget` takes. */
+/** Formats a budget as accepted by `parseBudget`. */
 export function budgetView({
   read,
   write,

@@ -1,4 +1,4 @@
-/** The budgets of the cluster: stored, watched by every node, and used by all nodes together. */
+/** The cluster's budgets: stored, watched by every node, and shared between nodes. */
 import { assert, OperationalError, type Runtime } from "../../base/index.ts";
 import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -13,18 +13,18 @@ import {
   encodeReservedUntil,
 } from "./budget-record.ts";
 
-/** Budgets of a cluster: all of them are read at once. */
+/** Maximum number of budgets, which are read together. */
 const BUDGETS_MAX = 1000;
-/** What was not used for so long may be used at once. */
+/** Unused capacity that may be used as a burst. */
 const BURST_MS = 100;
-/** A line of time that leads further ahead was drawn by a clock that was wrong. */
+/** Reservations further ahead were made by a wrong clock. */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 
 export class TooManyBudgetsError extends OperationalError {
   override readonly name = "TooManyBudgetsError";
 
   constructor() {
-    super("REPLICATOR_TOO_MANY_BUDGETS", `There may be ${BUDGETS_MAX} budgets`, {});
+    super("REPLICATOR_TOO_MANY_BUDGETS", `A cluster may have at most ${BUDGETS_MAX} budgets`, {});
   }
 }
 
@@ -49,7 +49,7 @@ export class Budgets {
     this.#keys = new ReplicatorKeys(subspace);
   }
 
-  /** Every budget by its name, in order of names. */
+  /** All budgets, by name. */
   list(): Promise<ReadonlyMap<string, Budget>> {
     return this.#kv.read((tx) => this.#readAll(tx));
   }
@@ -59,7 +59,7 @@ export class Budgets {
     return value && decodeBudget(value);
   }
 
-  /** Sets a budget for all nodes, or removes it (undefined). True when there was one. */
+  /** Sets or (undefined) removes a budget for all nodes. Returns whether there was one. */
   async set(name: string, budget: Budget | undefined): Promise<boolean> {
     const parsed = parseBudgetName(name);
     return this.#kv.transact(async (tx) => {
@@ -70,14 +70,14 @@ export class Budgets {
       }
       if (budget === undefined) tx.clear(key);
       else tx.set(key, encodeBudget(budget));
-      // What was reserved at the former rate would hold up what comes now.
+      // Reservations at the previous rate would delay new ones.
       tx.clearRange(this.#keys.budgetReservations(parsed));
       tx.add(this.#keys.budgetsChanged(), 1n);
       return existed;
     });
   }
 
-  /** Follows the changes until aborted. Before the first look nothing is limited. */
+  /** Follows changes until aborted. Nothing is limited before the first read. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const { known, watch } = await this.#kv.transact(async (tx) => ({
@@ -95,7 +95,7 @@ export class Budgets {
     }
   }
 
-  /** What may be spent on an endpoint. */
+  /** Returns the budgets of an endpoint. */
   spendingFor(address: EndpointAddress): EndpointSpending {
     const names = budgetNames(address);
     return { read: this.#spending(names, "read"), write: this.#spending(names, "write") };
@@ -150,7 +150,7 @@ export class Budgets {
         tx.set(key, encodeReservedUntil(beginsAtMs + (amount / perSec) * 1000));
         return beginsAtMs;
       },
-      // A stretch that is reserved twice is only not used.
+      // An interval reserved twice is merely unused.
       { whenUnknown: "retry" },
     );
   }

@@ -1,6 +1,6 @@
 /**
- * Jobs of the queue that a node runs beside its slots, as the same worker: watchers of sources, followers of rules. Each runs on one node
- * of the cluster, and on another one when that node dies.
+ * Queue jobs that a node runs outside its slots, as the same worker: source watchers and rule
+ * followers. Each runs on one node, and another one takes over if that dies.
  */
 import {
   abortWith,
@@ -20,27 +20,30 @@ import {
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 
-/** Jobs that are accepted in one transaction. There is no limit to all: what nobody watches would sleep on. */
+/** Jobs accepted per transaction. Their total is unlimited, because all sources must be watched. */
 const ACCEPTED_MAX = 100;
-/** Signs of life in one activity timeout. */
+/** Heartbeats per activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
 
 export interface CompanionParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
-/** What is done for the jobs of a type. */
+/** The implementation of one job type. */
 export interface CompanionWork {
   readonly type: string;
-  /** Runs a job until the signal aborts, and gives it back. Never rejects: a job that it cannot give back is found by its silence. */
+  /**
+   * Runs a job until the signal aborts, and returns it to the queue. Never rejects: if that fails,
+   * the job is requeued by the activity timeout.
+   */
   run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void>;
 }
 
-/** The loops of all such jobs, as one. */
+/** Runs the jobs of all types. */
 export class Companions {
   readonly #all: readonly CompanionJobs[];
 
@@ -48,12 +51,12 @@ export class Companions {
     this.#all = works.map((work) => new CompanionJobs(parts, work));
   }
 
-  /** While it drains, other nodes run these jobs. */
+  /** While draining, other nodes run these jobs. */
   setDraining(isDraining: boolean): void {
     for (const jobs of this.#all) jobs.setDraining(isDraining);
   }
 
-  /** Runs jobs as this member of the workers, until the signal aborts or the member is expelled. */
+  /** Runs jobs as this worker, until the signal aborts or the worker is expelled. */
   run({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
     const over = AbortSignal.any([signal, expelled]);
     return runTogether(
@@ -63,7 +66,7 @@ export class Companions {
   }
 }
 
-/** Takes the jobs of one type that are due, and runs them. */
+/** Accepts and runs due jobs of one type. */
 class CompanionJobs {
   readonly #parts: CompanionParts;
   readonly #clock: Clock;
@@ -134,7 +137,7 @@ class CompanionJobs {
   }
 }
 
-/** Shows that a companion's job lives, until the signal aborts. Rejects when the job was taken away. */
+/** Sends heartbeats until the signal aborts. Rejects if the job is lost. */
 export async function showLife(
   { runtime, kv, jobs, config }: CompanionParts,
   held: HeldJob,

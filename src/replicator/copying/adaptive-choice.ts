@@ -1,15 +1,16 @@
 /**
- * Decides whether a request that may save others is worth its cost (CouchDB 3.5, `couch_replicator_worker`). It keeps
- * an exponential average of the requests that were in vain. A request that is left out is tried again after a while.
+ * Decides whether an optional optimizing request is worth its cost (CouchDB 3.5,
+ * `couch_replicator_worker`), by an exponential average of useless requests. A skipped request is
+ * retried after a while.
  */
 
-/** After so long without a try the last ones say nothing any more. */
+/** Age after which earlier results are disregarded. */
 const RETRY_AFTER_MS = 37_000;
 
 export interface AdaptiveChoiceLimits {
   /** Weight of the latest request in the average. */
   readonly decay: number;
-  /** The request is made while its average share in vain is not above this. */
+  /** Maximum average share of useless results at which the request is still made. */
   readonly vainRatioMax: number;
 }
 
@@ -28,7 +29,7 @@ export class AdaptiveChoice {
     return this.#vainRatio <= this.#limits.vainRatioMax || isForgotten;
   }
 
-  /** Of `askedCount` things the request was of use for `usedCount`. */
+  /** Records a request that was useful for `usedCount` of `askedCount` items. */
   record(askedCount: number, usedCount: number, nowMs: number): void {
     const vainRatio = askedCount === 0 ? 0 : (askedCount - usedCount) / askedCount;
     this.#vainRatio += this.#limits.decay * (vainRatio - this.#vainRatio);
@@ -36,18 +37,18 @@ export class AdaptiveChoice {
     this.#isGivenUp = false;
   }
 
-  /** The request is known to be in vain now. */
+  /** Marks the request as currently useless. */
   expectVain(nowMs: number): void {
     this.#vainRatio = 1;
     this.#triedAtMs = nowMs;
   }
 
-  /** Whether the latest try was given up. */
+  /** Whether the latest attempt was abandoned. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
   }
 
-  /** The request is not answered at all: not again for a while. */
+  /** Abandons a request that gets no response; it is retried after a while. */
   giveUp(nowMs: number): void {
     this.expectVain(nowMs);
     this.#isGivenUp = true;

@@ -8,7 +8,7 @@ import type { BulkWriter } from "./bulk-writer.ts";
 const MEBIBYTE = 1024 * 1024;
 const NONE = {} as BulkWriter & BatchOutcome;
 
-/** A stage near its servers whose documents have texts of so many characters, and wait for `finish`. */
+/** A stage near its servers. Its documents have texts of this length, and wait for `finish`. */
 function openStage(textLength: number) {
   const underWay: (() => void)[] = [];
   const clock = { nowMs: () => 0, monotonicMs: () => 0, sleep: () => Promise.resolve() };
@@ -34,7 +34,7 @@ function openStage(textLength: number) {
         NONE,
         new AbortController().signal,
       ),
-    /** How many are under way, when all that can begin has begun. */
+    /** Number in progress, once all have started that can. */
     async count(): Promise<number> {
       await new Promise((resolve) => setImmediate(resolve));
       return underWay.length;

@@ -1,9 +1,10 @@
 /**
- * Copies many documents that travel alone at the same time: `http_connections` of them near the servers, and as many more while a
- * server is far away as keep so many in work (`stage-pace.ts`), all batches of a job together.
+ * Copies individually transferred documents concurrently, across all batches of a job:
+ * `http_connections` of them for nearby servers, and more for distant ones, to keep that many in
+ * work (`stage-pace.ts`).
  *
- * Each holds the text of its document, and of its attachments what is in the buffers of two connections; there is room for so much
- * of both.
+ * Each holds its document's text, and attachment data in the buffers of two connections; the total
+ * is bounded.
  */
 import { forEachConcurrent, type Runtime, Semaphore } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
@@ -14,11 +15,11 @@ import { ByteRoom } from "./byte-room.ts";
 import type { LoneCopier } from "./copy-alone.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** In the buffers between the socket of the source and that of the target. */
+/** Buffers between the source's and the target's socket. */
 const STREAM_BYTES = 256 * 1024;
-/** Room for 160 of them with short texts, and for 128 with texts of 64 KiB. */
+/** Room for 160 short documents, or 128 with texts of 64 KiB. */
 const ROOM_BYTES = 40 * 1024 * 1024;
-/** Of the longest text what is expected of the next, a document later. */
+/** Decay per document of the longest text, which is the estimate for the next one. */
 const LENGTH_DECAY = 0.98;
 
 export interface AloneStageParts {
@@ -35,9 +36,9 @@ export class AloneStage {
   readonly #pace: StagePace;
   readonly #turns: Semaphore;
   readonly #room = new ByteRoom(ROOM_BYTES);
-  /** Characters of a document's text, rather too many than too few. */
+  /** Estimated length of a document's text, rather too high. */
   #textLength = 0;
-  /** When the next one may begin, on the monotonic clock. */
+  /** Earliest start of the next document (monotonic ms). */
   #nextStartMs = 0;
 
   constructor(parts: AloneStageParts) {
@@ -48,7 +49,7 @@ export class AloneStage {
     this.#turns = new Semaphore(this.#pace.count);
   }
 
-  /** Copies each of them. What of it travels in bulk after all is added to `writer`. */
+  /** Copies the documents. Those that can travel in bulk after all are added to `writer`. */
   copy(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,
@@ -83,7 +84,7 @@ export class AloneStage {
     }
   }
 
-  /** Lets the next one begin a little after the last. */
+  /** Waits for the minimum spacing between two documents. */
   async #space(signal: AbortSignal): Promise<void> {
     const { spacingMs } = this.#pace;
     if (spacingMs === 0) return;
@@ -94,7 +95,7 @@ export class AloneStage {
     if (startMs > nowMs) await clock.sleep(startMs - nowMs, signal);
   }
 
-  /** Of one to each side: the target is sent to as soon as the source begins to answer. */
+  /** One round trip to each side: writing starts as soon as the source begins to answer. */
   get #roundTripsMs(): number {
     const { source, target } = this.#parts;
     return (source.roundTripMs ?? 0) + (target.roundTripMs ?? 0);

@@ -1,4 +1,4 @@
-/** The outcome of one batch until it is recorded: the revisions that did not arrive, and the listed ones that did. */
+/** Collects the outcome of a batch: failed revisions, and listed ones that arrived. */
 import type { SecretsInUse } from "../../http-client/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";
@@ -6,17 +6,17 @@ import type { ArrivedRevisions, DocumentFailure, RunFailures } from "../failures
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 
 export interface BatchObserver {
-  /** What a run adds up. */
+  /** Adds to the run's statistics. */
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
-  /** Secrets that no reason of a failure may show: a peer may repeat them in a document. */
+  /** Redacts secrets from failure reasons, because a peer may repeat them. */
   readonly secrets: Pick<SecretsInUse, "redact" | "isRepeatedIn">;
-  /** Told how many batches may be read, and how many written, at the same time from now on. Absent: nobody asks. */
+  /** Called with the numbers of batches that may be read and written concurrently, if needed. */
   readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;
 }
 
 export class BatchOutcome {
-  /** Whether all of it is on the list of failures. */
+  /** Whether the whole batch is on the list of failures. */
   readonly isRetry: boolean;
   readonly #log: RunFailures;
   readonly #secrets: BatchObserver["secrets"];
@@ -40,7 +40,7 @@ export class BatchOutcome {
     }
   }
 
-  /** The document is on the target, and with it every revision that it descends from. */
+  /** The document is on the target, including all its ancestor revisions. */
   written(document: Pick<PlainDocument | StreamedDocument, "id" | "text">): void {
     const { id } = document;
     if (!this.#log.has(id)) return;
@@ -50,12 +50,11 @@ export class BatchOutcome {
     this.#arrived.push({ id, revisions: hashes.map((hash, index) => `${start - index}-${hash}`) });
   }
 
-  /** What did not arrive. */
   get failures(): readonly DocumentFailure[] {
     return this.#failed;
   }
 
-  /** Records the outcome of a batch in which `asked` was seen to: what did not fail of it has arrived. */
+  /** Records the outcome of a batch of `asked` revisions: those that did not fail have arrived. */
   async record(asked: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const failed = new Set(this.#failed.map(({ id, revision }) => JSON.stringify([id, revision])));
     for (const [id, revisions] of asked) {

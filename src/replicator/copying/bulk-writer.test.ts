@@ -9,7 +9,7 @@ import { Blame } from "./copy-blame.ts";
 const { signal } = new AbortController();
 const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
 
-/** A target that fails as a whole over some documents, or over everything. */
+/** A target that fails for whole batches because of certain documents, or always. */
 function openTarget(isGuilty: (id: string) => boolean) {
   const writes: string[][] = [];
   const asked: (boolean | undefined)[] = [];
@@ -59,7 +59,7 @@ function openTarget(isGuilty: (id: string) => boolean) {
 
 test("what succeeds counts before anything that fails is passed over", async () => {
   const { write, outcome, counted } = openTarget((id) => id.startsWith("bad"));
-  // More than may be passed over before any has succeeded.
+  // More than the allowance before any success.
   const guilty = Array.from({ length: 8 }, (_, index) => `bad${index}`);
   await write([...guilty, ...Array.from({ length: 8 }, (_, index) => `good${index}`)]);
   expect(outcome.failures.map(({ id }) => id)).toEqual(guilty);

@@ -1,9 +1,10 @@
 /**
- * Writes documents whose attachments, if any, are in their texts to the target in bulk, as soon as there are enough for one write.
+ * Writes documents to the target in bulk once there are enough for a request. Attachments, if any,
+ * are inline.
  *
- * A target may fail for a whole batch because of one document, such as a CouchDB whose validation function takes too
- * long for it, or a proxy that breaks off a body that is too long. So a batch for which the target fails is sent in
- * halves, down to the documents to blame.
+ * One document may make the target fail for a whole batch, for example if a validation function
+ * times out in CouchDB, or a proxy rejects a long body. A failed batch is therefore bisected down
+ * to the responsible documents.
  */
 import { type RefusedBatch, splitRefused } from "../../documents/index.ts";
 import {
@@ -17,7 +18,7 @@ import { mayConcernOne } from "../endpoints/suspicion.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { Blame } from "./copy-blame.ts";
 
-/** A write to the target holds at most so much text; CouchDB 3.5's figure. */
+/** Maximum text per write, as in CouchDB 3.5. */
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface BulkWriterParts {
@@ -25,7 +26,7 @@ export interface BulkWriterParts {
   readonly blame: Blame;
 }
 
-/** Documents over which the target failed, and how. */
+/** Documents for which the target failed, and the error. */
 type Unwritten = RefusedBatch<PlainDocument, unknown>;
 
 export class BulkWriter {
@@ -41,12 +42,12 @@ export class BulkWriter {
     this.#outcome = outcome;
   }
 
-  /** Of the documents that are to be written, in characters. */
+  /** Length of the documents waiting to be written, in characters. */
   get length(): number {
     return this.#length;
   }
 
-  /** Takes the document if it fits into the next write; false: it was not taken. */
+  /** Adds the document if it fits into the next write. Returns false if it was not added. */
   tryAdd(document: PlainDocument): boolean {
     const isFirst = this.#documents.length === 0;
     if (!isFirst && this.#length + document.length > WRITE_BYTES_MAX) return false;
@@ -65,18 +66,18 @@ export class BulkWriter {
     this.#length = 0;
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
-      // A target that is in trouble as a whole need not be asked again and again.
+      // Check first whether the target fails as a whole, to avoid repeated requests.
       await this.#parts.blame.examine(unwritten.cause, signal);
       await splitRefused(unwritten, {
         write: (half) => this.#write(half, signal, { once: true }),
         refuse: (document, error) => this.#writeLast(document, error, signal),
-        // What succeeds tells a target that takes some from one that takes none.
+        // A success shows that the target works.
         bothHalvesFirst: true,
       });
     }
   }
 
-  /** Writes documents, and settles what the target took or refused; returns the others. */
+  /** Writes documents, and records those accepted or rejected. Returns the others. */
   async #write(
     documents: readonly PlainDocument[],
     signal: AbortSignal,
@@ -107,7 +108,8 @@ export class BulkWriter {
     const { id } = document;
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.blame.passOver(error, isListed, signal);
-    // The target works at this moment, so this try tells; earlier ones may have met it in a bad one.
+    // The target works now, so another attempt is conclusive; earlier ones may have met it in
+    // trouble.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);
@@ -115,7 +117,7 @@ export class BulkWriter {
   }
 }
 
-/** The document of a row that tells of the server's own trouble; undefined for a refusal. */
+/** Returns the document of a row reporting the server's own trouble; undefined for a rejection. */
 function unwrittenOf(
   { id, revision, status, error, reason }: WriteFailure,
   documents: readonly PlainDocument[],

@@ -1,10 +1,10 @@
-/** A bound on the bytes that are held between reading and writing. Who wants more room than is left waits, first come, first served. */
+/** Bounds the bytes held between reading and writing. Requests wait in order of arrival. */
 
-/** What one has of the room. */
+/** A reservation. */
 export interface HeldBytes {
-  /** Corrects what was estimated: it is held already, so nothing waits for it. */
+  /** Corrects an estimate. Does not wait, because the memory is already in use. */
   resize(byteCount: number): void;
-  /** Safe to call twice. */
+  /** Idempotent. */
   release(): void;
 }
 
@@ -17,7 +17,7 @@ export class ByteRoom {
     this.#byteCountMax = byteCountMax;
   }
 
-  /** Resolves when there is room for so many bytes. More than all of it is taken alone. */
+  /** Resolves when there is room. A request exceeding the bound is admitted alone. */
   async take(byteCount: number): Promise<HeldBytes> {
     if (this.#waiting.length > 0 || !this.#fits(byteCount)) {
       await new Promise<void>((admit) => this.#waiting.push({ byteCount, admit }));

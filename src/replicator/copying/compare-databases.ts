@@ -1,11 +1,10 @@
 /**
- * Compares two databases: every leaf revision and every attachment. A page of changes bounds the memory, however large
- * the databases are, because no side's ids are held:
+ * Compares all leaf revisions and attachments of two databases. Memory is bounded by a page of
+ * changes, regardless of the databases' size: each side's changes are read in pages, and the other
+ * side is asked which leaves it lacks (`_revs_diff`).
  *
- *   each side's changes are read in pages, and the other side is asked which of their leaves it lacks (`_revs_diff`).
- *
- * Both lack nothing exactly when both have the same leaves. If a leaf of one side were no leaf of the other, the other
- * would have a descendant of it as a leaf, which the first side would lack.
+ * Neither side lacks a leaf exactly if both have the same leaves. If a leaf of one side were not a
+ * leaf on the other, the other would have a descendant as a leaf, which the first side lacks.
  *
  * A document that changes during the comparison may be reported as a difference.
  */
@@ -14,14 +13,14 @@ import { parseWireDocument } from "../../protocol/index.ts";
 import type { ChangedDocument, Endpoint, RevisionRequest } from "../endpoints/endpoint.ts";
 import type { RevisionsOfDocument } from "./copy-batch.ts";
 
-/** Documents that one question to the other side is about. */
+/** Documents per `_revs_diff` request. */
 const QUESTION_ROWS_MAX = 500;
-/** Text of one bulk read: as many documents next time as should make so much. */
+/** Target size of a bulk read, used to choose the next number of documents. */
 const READ_LENGTH_MAX = 2_000_000;
 const READ_ROWS_FIRST = 100;
 const READ_ROWS_MAX = 500;
 
-/** One leaf revision, or one attachment of it, that the sides do not agree on. */
+/** A leaf revision, or one of its attachments, that differs. */
 export interface Difference {
   readonly id: string;
   readonly revision: string;
@@ -30,7 +29,7 @@ export interface Difference {
 }
 
 export interface Comparison {
-  /** Of the source. */
+  /** Number of documents of the source. */
   readonly documentCount: number;
   readonly leafCount: number;
   readonly attachmentCount: number;
@@ -38,13 +37,13 @@ export interface Comparison {
 }
 
 export interface ComparisonObserver {
-  /** Told of each difference as it is found, in no particular order. */
+  /** Called for each difference, in no particular order. */
   difference(difference: Difference): void;
-  /** Told of the leaves that the target lacks, page by page; the comparison goes on when it settles. */
+  /** Called with each page of leaves missing on the target. The comparison waits for it. */
   lacking?(documents: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void>;
 }
 
-/** Reads the changes of both sides, and the documents of the source; of the target those with attachments. */
+/** Reads both sides' changes, the source's documents, and the target's with attachments. */
 export async function compareDatabases(
   source: Endpoint,
   target: Endpoint,
@@ -113,7 +112,7 @@ async function lackingRevisions(
   return [...lacking].map(([id, { missing }]) => ({ id, revisions: missing }));
 }
 
-/** The revisions of `documents` that are not among those that are lacking. */
+/** The revisions of `documents` that are not in `lacking`. */
 function without(
   documents: readonly RevisionsOfDocument[],
   lacking: readonly RevisionsOfDocument[],
@@ -122,12 +121,12 @@ function without(
   return documents.flatMap(({ id, revisions }) =>
     revisions
       .filter((revision) => absent.get(id)?.has(revision) !== true)
-      // A revision counts as its own ancestor, so that no bytes of attachments are sent.
+      // Listing the revision as its own ancestor avoids transferring attachments.
       .map((revision) => ({ id, revision, ancestors: [revision] })),
   );
 }
 
-/** Compares the attachments of revisions that both sides have. */
+/** Compares the attachments of revisions on both sides. */
 class AttachmentComparison {
   readonly #source: Endpoint;
   readonly #target: Endpoint;
@@ -140,7 +139,7 @@ class AttachmentComparison {
     this.#found = found;
   }
 
-  /** How many attachments the source's revisions have. */
+  /** Returns the number of attachments of the source's revisions. */
   async compare(requests: readonly RevisionRequest[], signal: AbortSignal): Promise<number> {
     let count = 0;
     for (let start = 0; start < requests.length; ) {
@@ -186,7 +185,7 @@ class AttachmentComparison {
     return here.size;
   }
 
-  /** Reads the attachment from both sides, as its readers see it. */
+  /** Compares the decoded contents of an attachment on both sides. */
   async #hasSameBytes(
     request: RevisionRequest,
     name: string,
@@ -200,16 +199,16 @@ class AttachmentComparison {
   }
 }
 
-/** What a revision says of an attachment. */
+/** An attachment's metadata. */
 interface AttachmentOutline {
-  /** Of the bytes as they are stored. */
+  /** Digest of the stored (possibly compressed) bytes. */
   readonly digest: string;
   readonly encoding: string | undefined;
-  /** Of the bytes as readers see them. */
+  /** Length of the decoded bytes. */
   readonly length: number | undefined;
 }
 
-/** Whether other digests may be those of the same bytes: a server may compress what came plain. */
+/** Whether different digests may denote equal contents: a server may compress attachments. */
 function mayBeStoredOtherwise(here: AttachmentOutline, there: AttachmentOutline): boolean {
   const isCompressed = here.encoding !== undefined || there.encoding !== undefined;
   return isCompressed && here.length === there.length;
@@ -236,7 +235,7 @@ async function readOutlines(
   return outlines;
 }
 
-/** `doc 1-967a… flag.png is not on the target`. */
+/** Example: `doc 1-967a… flag.png is not on the target`. */
 export function describeDifference({ id, revision, attachment, reason }: Difference): string {
   return [id, revision, ...(attachment === undefined ? [] : [attachment]), reason].join(" ");
 }

@@ -1,6 +1,6 @@
 /**
- * Copies a document that travels alone: a design document, so that a refusal affects only it, or a document with
- * large or compressed attachments, whose bytes are streamed and never held.
+ * Copies a document individually: a design document, whose rejection must not affect others, or a
+ * document with large or compressed attachments, which are streamed without buffering.
  */
 import { errorCode, OperationalError, type Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
@@ -28,11 +28,11 @@ import type { Blame } from "./copy-blame.ts";
 import { isGone } from "./gone-revision.ts";
 import { isOmitted, wireOf } from "./omitted.ts";
 
-/** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
+/** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
-/** CouchDB: five minutes, in which a run would count as stalled, and then as healthy. */
+/** CouchDB allows five minutes; here the run would count as stalled, and later as healthy. */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
-/** How often a document is read again for which a server answers with an error; each request has been repeated already. */
+/** Additional attempts after error responses, on top of repeated requests. */
 const ANSWERED_REPEATS_MAX = 2;
 
 const MISSING = {
@@ -46,7 +46,7 @@ const MISSING_STUB = {
   reason: "the target lacks an attachment that the source does not send",
 };
 
-/** What came of reading a document once. `plain`: what of it is to be written in bulk. `doubtful-stub`: it was not written. */
+/** Result of one attempt. `plain`: to be written in bulk. `doubtful-stub`: not written. */
 type Attempt =
   | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
   | { readonly kind: "missing" | "missing-stub" | "doubtful-stub" }
@@ -57,13 +57,13 @@ export interface CopierParts {
   readonly source: Endpoint;
   readonly target: Endpoint;
   readonly options: ReplicationOptions;
-  /** Absent: nothing is left out. */
+  /** Nothing is omitted if absent. */
   readonly omissions?: Omissions | undefined;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly copyLimits: CopyLimits;
-  /** Whether as many batches are read as others are written, near the servers too; absent: no. */
+  /** Whether reading and writing batches overlap also near the servers. False by default. */
   readonly readsAhead?: boolean;
-  /** Whether the target is known to have no document; absent: no. */
+  /** Whether the target is known to be empty. False by default. */
   readonly lacksAll?: boolean;
 }
 
@@ -72,19 +72,19 @@ export interface LoneCopierParts extends CopierParts {
   readonly targetBlame: Blame;
 }
 
-/** The document on its way, what may become of it, and what has. */
+/** A document being copied, with its state. */
 interface Journey {
   readonly request: RevisionRequest;
   readonly batch: BatchOutcome;
   readonly onText: (length: number) => void;
   readonly isListed: boolean;
-  /** How often a server may answer with an error before the document is passed over. */
+  /** Maximum number of error responses before the document is skipped. */
   readonly answeredMax: number;
   answeredCount: number;
-  /** Attempts that ended without an answer. */
+  /** Attempts without a response. */
   failureCount: number;
   missingCount: number;
-  /** Before the next attempt after a failure. */
+  /** Pause before the next attempt after a failure. */
   pauseMs: number;
 }
 
@@ -98,8 +98,8 @@ export class LoneCopier {
   }
 
   /**
-   * Reads one revision and passes it on; repeats both together, because an attachment's bytes cannot be read twice. `onText` is told how
-   * many characters of text are held.
+   * Reads and writes one revision, repeating both together, because a stream of attachments cannot
+   * be read twice. `onText` receives the length of buffered text.
    */
   async copy(
     request: RevisionRequest,
@@ -117,11 +117,11 @@ export class LoneCopier {
           : attempt.kind !== "doubtful-stub" &&
             (await this.#afterMissing(journey, attempt.kind, signal));
       if (isOver) return;
-      // Neither side can be trusted about what the target has: send everything.
+      // Neither side's claim about existing attachments is reliable: send everything.
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryAlone(all, signal);
     }
-    // Not while it is read: a bulk write that fails is no failure of this document, and takes others with it.
+    // After reading: a failed bulk write is not a failure of this document alone.
     for (const document of attempt.plain) await writer.add(document, signal);
     this.#observer.count({ docsRead: attempt.plain.length });
   }
@@ -142,7 +142,7 @@ export class LoneCopier {
     };
   }
 
-  /** Waits for the next attempt, or passes the document over; true: that was it. */
+  /** Waits for the next attempt, or skips the document. Returns true if it is finished. */
   async #afterFailure(
     journey: Journey,
     { side, error }: Attempt & { readonly kind: "failed" },
@@ -156,7 +156,7 @@ export class LoneCopier {
     }
     const kind = suspicionOf(error)?.kind;
     const isAnswered = kind === "answered";
-    // The question has been repeated for as long as a run may make no progress.
+    // The request was already repeated for the maximum time without progress.
     const isHanging = kind === "unanswered" && side === "source";
     const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
     if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {
@@ -177,14 +177,14 @@ export class LoneCopier {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceBlame, targetBlame } = this.#parts;
-    // The target's answers have been judged while the document was at hand.
+    // Responses of the target were already judged during the attempt.
     if (isAnswered && side === "target") throw error;
     const blame = side === "target" ? targetBlame : sourceBlame;
     const why = await blame.passOver(error, isListed, signal);
     this.#fail(side === "target" ? "write" : "read", request, why, batch);
   }
 
-  /** Waits for the next attempt, or passes over what is missing for the second time; true: that was it. */
+  /** Waits for another attempt, or skips a document missing twice. Returns true if finished. */
   async #afterMissing(
     journey: Journey,
     kind: "missing" | "missing-stub",
@@ -196,20 +196,20 @@ export class LoneCopier {
       if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
       return false;
     }
-    // CouchDB stops the job here, and at every start again.
+    // CouchDB fails the job here, at each start.
     if (kind === "missing-stub") {
       this.#fail("write", request, MISSING_STUB, batch);
       return true;
     }
-    // A database that is gone lacks every document.
+    // A deleted database lacks every document.
     await sourceBlame.examine(undefined, signal);
-    // What does not fail of a retry leaves the list.
+    // In a retry, everything that does not fail leaves the list.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
   }
 
-  /** One document holds up no others. */
+  /** Lists the failure, so that it does not block other documents. */
   #fail(
     phase: DocumentFailure["phase"],
     { id, revision }: RevisionRequest,
@@ -269,7 +269,7 @@ export class LoneCopier {
     }
   }
 
-  /** False when the target lacks an attachment that was not sent. */
+  /** Returns false if the target lacks an attachment that was not sent. */
   async #writeAlone(
     document: StreamedDocument,
     journey: Journey,
@@ -284,7 +284,7 @@ export class LoneCopier {
       result = await target.writeDocument({ ...document, attachments: reading }, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // What the source did not deliver is no failure of the target's, whatever that made of it.
+      // If the source broke off, the target's error is only a consequence.
       if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
       if (!isLast(journey) || suspicionOf(error)?.kind !== "answered") throw error;
       const answer = await targetBlame.passOver(error, isListed, signal);
@@ -293,11 +293,11 @@ export class LoneCopier {
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
       const { status = 400, error, reason } = result.failure;
-      // The bytes may have been damaged on their way: they are read again before the document is listed.
+      // The bytes may have been damaged in transit: read them again before listing the failure.
       if (error === DIGEST_MISMATCH && !isLast(journey)) {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }
-      // Who was let in for this run may have been locked out since.
+      // Permissions may have been revoked during the run.
       if (status === 401 || status === 403) await targetBlame.examine(undefined, signal);
       batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
@@ -310,20 +310,20 @@ export class LoneCopier {
   }
 }
 
-/** Whether another answer that is an error ends the attempts. */
+/** Whether another error response ends the attempts. */
 function isLast({ answeredCount, answeredMax }: Journey): boolean {
   return answeredCount >= answeredMax;
 }
 
-/** Whether a document can travel in bulk: it has no attachments, and is not refused with others. */
+/** Whether a document can travel in bulk: without attachments, and not a design document. */
 function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
   return outline.length === 0 && !hasStubs && !isDesignDocument(id);
 }
 
 /**
- * Whether it has an attachment that does not follow and of which nobody knows since when it is there: its bytes may be others than those of
- * the ancestor. CouchDB gives position 0 to what came without one; as a target it takes the ancestor's attachment of that name and position
- * for a stub, whatever the digest says.
+ * Whether an omitted attachment's origin is unknown, so that its contents may differ from the
+ * ancestor's. CouchDB assigns position 0 if it is unknown; as a target it takes the ancestor's
+ * attachment of that name and position for a stub, regardless of the digest.
  */
 function hasDoubtfulStub(document: StreamedDocument): boolean {
   if (!document.hasStubs) return false;

@@ -1,16 +1,16 @@
-/** Streams attachments from source to target, and tells which side failed when they do not arrive. */
+/** Streams attachments from source to target, and attributes failures to one side. */
 import type { AttachmentStream } from "../endpoints/endpoint.ts";
 
-/** The source broke off what the target was to write. */
+/** The source broke off an attachment being written to the target. */
 export class AttachmentsBroken extends Error {
   constructor(cause: unknown) {
     super("The source did not deliver an attachment", { cause });
   }
 }
 
-/** The same attachments; remembers the first error of the source. Errors of their reader do not count. */
+/** Wraps attachments, recording the source's first error. Errors of the reader do not count. */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
-  /** Undefined as long as there is none. */
+  /** Set once an error occurs. */
   failure: unknown;
   readonly #attachments: AsyncIterable<AttachmentStream>;
 
@@ -28,7 +28,7 @@ export class AttachmentReading implements AsyncIterable<AttachmentStream> {
     const iterator = items[Symbol.asyncIterator]();
     try {
       for (;;) {
-        // Only here does the source speak: the reader's own failure would come out of `yield`.
+        // Only errors of the source occur here; the reader's would come from `yield`.
         const next = await iterator.next().catch((error: unknown) => {
           this.failure ??= error;
           throw error;

@@ -1,9 +1,10 @@
 /**
- * Copies a batch of changes: asks the target what it lacks, reads that from the source, and writes it to the target.
+ * Copies a batch of changes: asks the target what it lacks, reads that from the source, and writes
+ * it to the target.
  *
- * Documents without attachments travel in bulk. Design documents travel alone, so that a refusal affects only them.
- * Documents with attachments travel alone as well, and their bytes are streamed and never held, unless they are small: then
- * they are part of the text of a document that travels in bulk.
+ * Documents without attachments travel in bulk. Design documents travel individually, so that a
+ * rejection does not affect others. Documents with attachments travel individually too, and are
+ * streamed, unless the attachments are small enough to be inlined.
  */
 
 import {
@@ -41,30 +42,30 @@ import { Blame } from "./copy-blame.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
+/** Revisions in the first bulk read, while sizes are unknown, and the maximum. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
-/** Of the longest documents what is expected of others, a page of rows later. */
+/** Decay per page of the longest document, which is the estimate for the next ones. */
 const LENGTH_DECAY = 0.9;
-/** The bytes of attachments that a document may have to travel in bulk, and those that are read at once. */
+/** Maximum attachment bytes of a document in bulk, and per bulk read. */
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
-/** Of the documents of a job that have been read and not written yet, however many copiers it has. */
+/** Maximum size of documents read but not yet written, for all copiers of a job. */
 const ROOM_BYTES_MAX = 256 * 1024 * 1024;
-/** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
+/** CouchDB 3.5's figures for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** A job that holds is not stalled. */
+/** A job holding back is not stalled. */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
-/** Of what is in a revision's place. */
+/** Maximum length shown of an invalid revision. */
 const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
 
 type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** When a batch may be read, and when written; and the room for what is read and not written yet. */
+/** Concurrency limits for reading and writing, and the memory bound between them. */
 interface Turns {
   readonly read: Turn;
   readonly write: Turn;
@@ -73,7 +74,7 @@ interface Turns {
 
 const AT_ONCE: Turn = (work) => work();
 
-/** Of a byte of attachments. */
+/** Expansion of inlined attachments. */
 const BASE64_CHARACTERS = 4 / 3;
 
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions"> &
@@ -89,18 +90,18 @@ export class BatchCopier {
   readonly #observer: BatchObserver;
   readonly #sourceBlame: Blame;
   readonly #targetBlame: Blame;
-  /** What all copiers of the job share. */
+  /** Shared by all copiers of the job. */
   readonly #alone: AloneStage;
   readonly #copierTurns: Turns;
   readonly #retryTurns: Turns;
   readonly #reading: Stage;
   readonly #writing: Stage;
-  /** As which writes go to the target. */
+  /** Target whose writes are timed. */
   readonly #timedTarget: Pick<Endpoint, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
-  /** Characters of a document, rather too many than too few; undefined: none was read yet. */
+  /** Estimated length of a document, rather too high; undefined before the first. */
   #documentLength: number | undefined;
 
   constructor(parts: CopierParts, observer: BatchObserver) {
@@ -136,8 +137,9 @@ export class BatchCopier {
   }
 
   /**
-   * Copies what the target lacks of `changes`, in a copier's turn. When it resolves, all of it is on the target, or on the list of failures
-   * if the job passes over those; else it is tried until it arrives, or the first failure is thrown.
+   * Copies what the target lacks of `changes`, within the copiers' limits. When it resolves,
+   * everything is on the target or, if the job skips failures, on the list of failures. Otherwise
+   * failures are retried indefinitely, or the first one is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     const failures = await inSpan(
@@ -164,7 +166,7 @@ export class BatchCopier {
     }
   }
 
-  /** Tries what did not arrive again and again, until all of it does. */
+  /** Retries failed documents until all have arrived. */
   async #hold(failed: readonly DocumentFailure[], signal: AbortSignal): Promise<void> {
     let failures = failed;
     for (let round = 1; failures.length > 0; round++) {
@@ -174,7 +176,7 @@ export class BatchCopier {
     }
   }
 
-  /** Copies what the target lacks of `changes`, and lists what does not arrive. Runs beside the copiers, which may be busy for hours. */
+  /** Copies what the target lacks of `changes`, listing failures. Independent of the copiers. */
   tryOnce(
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
@@ -182,7 +184,7 @@ export class BatchCopier {
     return this.#tryOnce(changes, this.#retryTurns, signal);
   }
 
-  /** As `tryOnce`, of what is listed: what the source has no more leaves the list. */
+  /** As `tryOnce`, for listed failures. Those no longer on the source leave the list. */
   async retry(listed: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     await this.#tryOnce(listed, this.#retryTurns, signal, { isRetry: true });
   }
@@ -215,7 +217,7 @@ export class BatchCopier {
       }
       const changed = this.#withoutNoRevisions(id, named, outcome);
       if (changed.length === 0) continue;
-      // A document can be in a batch twice; the question may not hold it twice.
+      // A document may occur twice in a batch, but must not in the request.
       const before = revisions.get(id) ?? [];
       const isSingle = before.length === 0 && changed.length === 1;
       revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);
@@ -237,7 +239,7 @@ export class BatchCopier {
     return outcome.failures;
   }
 
-  /** Copies what can be read without attachments; returns the rest. */
+  /** Copies what can be read without attachments. Returns the rest. */
   async #copyInBulk(
     revisions: ReadonlyMap<string, readonly string[]>,
     askedCount: number,
@@ -262,7 +264,7 @@ export class BatchCopier {
     }
   }
 
-  /** Copies documents with the bytes of their attachments in their texts, many at a time; returns what must be read alone all the same. */
+  /** Copies documents with inlined attachments. Returns those that must be read individually. */
   async #copySmall(
     small: readonly SmallRequest[],
     outcome: BatchOutcome,
@@ -304,7 +306,7 @@ export class BatchCopier {
     return new BulkWriter(parts, this.#observer, outcome);
   }
 
-  /** Asks the endpoint, and lets the stage have as many batches from then on as suit how long that took. */
+  /** Sends a request, and adapts the stage's number of batches to its duration. */
   async #timed<T>(stage: Stage, endpoint: Endpoint, ask: () => Promise<T>): Promise<T> {
     const { clock } = this.#runtime;
     const beganMs = clock.monotonicMs();
@@ -326,7 +328,7 @@ export class BatchCopier {
     return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
   }
 
-  /** A row of changes may name what no database can have; to ask for it would make the whole question fail. */
+  /** Removes invalid revisions of a changes row, which would make the whole request fail. */
   #withoutNoRevisions(
     id: string,
     revisions: readonly string[],
@@ -341,7 +343,7 @@ export class BatchCopier {
     return revisions.filter(isRevision);
   }
 
-  /** CouchDB only counts a document whose id is too long, and crashes over a revision that is none. */
+  /** CouchDB only counts a document with too long an id, and crashes on an invalid revision. */
   #passOver(
     id: string,
     revisions: readonly string[],
@@ -355,7 +357,7 @@ export class BatchCopier {
     this.#observer.count({ docWriteFailures: 1 });
   }
 
-  /** What the target lacks; all of it without asking while it lacked almost everything lately. */
+  /** Returns what the target lacks; without asking if it has lacked almost everything. */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -376,12 +378,12 @@ export class BatchCopier {
       if (possibleAncestors.length === 0) unknownCount += lacking.length;
       for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
     }
-    // Ancestors spare attachments, so an answer that names some was of use.
+    // Ancestors avoid transferring attachments, so a response with some was useful.
     this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
     return requests;
   }
 
-  /** Undefined when it is not worthwhile to ask, or when the target fails over the question, or refuses it, though it works. */
+  /** Returns undefined if asking is not worthwhile, or the target fails or rejects it. */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -403,7 +405,7 @@ export class BatchCopier {
     }
   }
 
-  /** Reads what can be read in bulk; returns the rest. */
+  /** Reads what can be read in bulk. Returns the rest. */
   async #readInBulk(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,
@@ -418,7 +420,7 @@ export class BatchCopier {
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      // A source that could not do it lately is not asked with patience.
+      // No repeated requests to a source that recently failed to answer.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#timed(this.#reading, this.#source, () =>
         this.#source.readRevisions(page, signal, { once }),
@@ -440,7 +442,7 @@ export class BatchCopier {
     return { alone, small };
   }
 
-  /** Reads documents with the bytes of their attachments; returns what must be read alone all the same. */
+  /** Reads documents with inlined attachments. Returns those that must be read individually. */
   async #readSmall(
     page: readonly SmallRequest[],
     writer: BulkWriter,
@@ -469,7 +471,7 @@ export class BatchCopier {
     return alone;
   }
 
-  /** Hands what a bulk read delivered to the writer; returns what it did not deliver, and what of that is small. */
+  /** Passes read documents to the writer. Returns missing ones, and which of them are small. */
   async #passOn(
     page: readonly RevisionRequest[],
     results: readonly BulkReadResult[],
@@ -484,7 +486,7 @@ export class BatchCopier {
     for (let index = 0; index < results.length; index++) {
       const result = results[index] as BulkReadResult;
       if (result.kind === "separately") {
-        // Its attachments need not be fetched to learn that nobody wants them.
+        // No need to fetch attachments to find that the document is omitted.
         const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
         const request = page[index] as RevisionRequest;
         const byteCount = smallBytes(request, result.outlines);
@@ -512,7 +514,7 @@ export class BatchCopier {
       docsRead: readCount,
       docsLeftOut: leftOutCount,
     });
-    // As many rows next time as should fill one write.
+    // Choose the next number of rows to fill one write.
     const meanLength = Math.max(1, length / page.length);
     this.#documentLength = Math.max(meanLength, LENGTH_DECAY * (this.#documentLength ?? 0));
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);
@@ -533,13 +535,13 @@ function openStage({ workerProcesses, workerProcessesMax }: ReplicationOptions):
   return { pace, turns: new Semaphore(pace.count) };
 }
 
-/** What a bulk read without attachments has not brought. */
+/** Documents not delivered by a bulk read without attachments. */
 interface Unread {
   readonly alone: readonly RevisionRequest[];
   readonly small: readonly SmallRequest[];
 }
 
-/** A document with few bytes of attachments, which travel in its text. */
+/** A document with small attachments, to be inlined. */
 interface SmallRequest {
   readonly request: RevisionRequest;
   readonly byteCount: number;
@@ -552,8 +554,9 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 };
 
 /**
- * The bytes of a document's attachments, if it can travel with them in its text. It cannot when one is compressed, since texts have it otherwise
- * than it is stored, nor when the target may have some of them already, which are not sent then.
+ * Returns the attachment bytes of a document that can be read with inlined attachments. Excludes
+ * compressed attachments, which are not stored as inlined, and those the target may already have,
+ * which need not be sent.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

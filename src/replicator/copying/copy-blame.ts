@@ -1,25 +1,26 @@
 /**
- * Decides who is to blame for an error of a server or a broken connection: the document of the request, or the server.
+ * Decides whether an error response or broken connection is due to the document in the request, or
+ * to the server.
  *
- * The document is to blame when the server, asked right afterwards, does work of the same kind that has nothing to do
- * with the document: the control. Some troubles are invisible to a control, such as validation functions that do not
- * run. So there is an allowance: each document that is passed over takes one from it, and each that succeeds adds one.
- * When the allowance is used up, the server is in trouble as a whole, and the run ends as when a server is away.
+ * The document is responsible if the server then succeeds at similar, unrelated work: the control.
+ * Some failures, such as those of validation functions, do not affect the control. There is
+ * therefore an allowance: each skipped document takes one from it, and each success adds one. When
+ * it is used up, the server is held responsible, and the run ends as if it were unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";
 import { suspicionOf } from "../endpoints/suspicion.ts";
 import { describeFailure } from "../failures/failure.ts";
 
-/** Documents that may be passed over before any has succeeded: what a list of failures gets from a server in trouble, at each start. */
+/** Documents that may be skipped before any success, at each start. */
 const ALLOWANCE_FIRST = 5;
-/** Documents that may be passed over in a row: such as were written together are often damaged, or refused, together. */
+/** Maximum skipped consecutively: neighbours are often damaged or rejected together. */
 const ALLOWANCE_MAX = 100;
 
-/** What the control reads, and as a `_local` document writes. */
+/** Document id for the control's reads and `_local` writes. */
 const CONTROL_ID = "tandem-control";
 
-/** Answers to who may not do what was asked. */
+/** Status codes for missing permission. */
 const FORBIDDEN: ReadonlySet<number> = new Set([401, 403, 405]);
 
 export class Blame {
@@ -30,7 +31,7 @@ export class Blame {
     this.#control = control;
   }
 
-  /** For documents that are read. A source that answers for nothing else does not say that it lacks a document, either. */
+  /** For reads. Does not trust a source to report missing documents if the control fails. */
   static ofSource(source: Endpoint): Blame {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
     return new Blame(async (signal) => {
@@ -39,7 +40,7 @@ export class Blame {
     });
   }
 
-  /** For documents that are written. A target that can write nothing, because its disk is full, writes no `_local` document. */
+  /** For writes. A target with a full disk, for example, cannot write `_local` documents. */
   static ofTarget(target: Endpoint): Blame {
     return new Blame(async (signal) => {
       try {
@@ -48,18 +49,18 @@ export class Blame {
       } catch (error) {
         const status = error instanceof EndpointError ? error.answer?.status : undefined;
         if (status === undefined || !FORBIDDEN.has(status)) throw error;
-        // Who may write documents need not be allowed to write these.
+        // An account that may write documents need not be allowed to write `_local` ones.
         await target.info(signal);
       }
     });
   }
 
-  /** The server did for so many documents what it was asked to. */
+  /** Records successful documents. */
   succeeded(count: number): void {
     this.#allowance = Math.min(ALLOWANCE_MAX, this.#allowance + count);
   }
 
-  /** Throws `error`, or if there is none what the control met, when the server fails for the control, too. */
+  /** If the control fails as well, throws `error`, or the control's error if undefined. */
   async examine(error: unknown, signal: AbortSignal): Promise<void> {
     try {
       await this.#control(signal);
@@ -72,8 +73,8 @@ export class Blame {
   }
 
   /**
-   * What is to be listed of a document for which the server failed; throws its `error` when the server is to blame. A document
-   * that is listed already makes no list longer.
+   * Returns the failure to list for a document; throws `error` if the server is responsible.
+   * Documents already listed do not reduce the allowance.
    */
   async passOver(
     error: unknown,

@@ -1,10 +1,11 @@
 /**
- * Tells a listed revision that a source has no more from one that it does not deliver. The source has it no more when it was purged, or when
- * the database was made again: then it will never arrive.
+ * Distinguishes listed revisions that no longer exist on the source, because of a purge or
+ * re-created database, from those it currently does not deliver.
  *
- * That the source does not deliver it says too little: a node of a cluster may be away, or a proxy in the way. So the source must not
- * announce it, either, and what it announces of the document in its place must be there, and not descend from it. A leaf in its place has
- * a row of its own in the changes, so it is copied or listed by itself.
+ * Missing delivery alone proves little: a cluster node or proxy may be failing. In addition, the
+ * source must not announce the revision, and must deliver the leaves that it announces instead,
+ * which must not be descendants. Those leaves have their own row in the changes, and are handled
+ * separately.
  */
 import { append, errorCode, OperationalError } from "../../base/index.ts";
 import { formatRevision, parseRevision } from "../../protocol/index.ts";
@@ -13,7 +14,7 @@ import { wireOf } from "./omitted.ts";
 
 type Listed = Pick<RevisionRequest, "id" | "revision">;
 
-/** Of a revision that the source has just not delivered. False when in doubt, as when the source fails over the question. */
+/** Whether a revision just not delivered is gone. False if in doubt, as after an error. */
 export async function isGone(
   source: Endpoint,
   listed: Listed,
@@ -53,7 +54,7 @@ async function announcedLeaves(
   return leaves;
 }
 
-/** Whether the source has the leaf, or what descends from it, and its history is without the listed revision. */
+/** Whether the source has the leaf (or a descendant), and its history lacks the revision. */
 async function isOfAnotherBranch(
   source: Endpoint,
   { id, revision }: Listed,
@@ -62,7 +63,7 @@ async function isOfAnotherBranch(
 ): Promise<boolean> {
   if (generationOf(leaf) <= generationOf(revision)) return true;
   let isOther = true;
-  // It counts as its own ancestor, so that no bytes of attachments are sent.
+  // Listing the revision as its own ancestor avoids transferring attachments.
   const isThere = await source.readRevision(
     { id, revision: leaf, ancestors: [leaf] },
     async (document) => {

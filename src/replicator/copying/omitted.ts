@@ -1,11 +1,11 @@
-/** Judges which revisions a replication leaves out on purpose (`Omissions`). */
+/** Decides which revisions a replication omits on purpose (`Omissions`). */
 import { ProtocolError, parseWireDocument, type WireDocument } from "../../protocol/index.ts";
 import type { ChangedDocument, PlainDocument, StreamedDocument } from "../endpoints/endpoint.ts";
 import type { Omissions } from "../request/replication.ts";
 
 type Judged = Pick<PlainDocument, "text" | "wire"> | Pick<StreamedDocument, "text">;
 
-/** Before anything is read: the source says that all revisions of the document are deleted. */
+/** Checks a change before reading: whether the source marks all its revisions as deleted. */
 export function isChangeOmitted(
   omissions: Omissions | undefined,
   change: Partial<Pick<ChangedDocument, "isDeleted">>,
@@ -24,7 +24,7 @@ export function isOmitted(omissions: Omissions | undefined, document: Judged): b
   return wire.attachments.some((attachment) => bytesOf(attachment) > attachmentBytesMax);
 }
 
-/** Undefined for what is no document: it is left to those who write it, and they say so. */
+/** Returns undefined for an invalid document, which is reported when it is written. */
 export function wireOf(document: Judged): WireDocument | undefined {
   try {
     if ("wire" in document && document.wire !== undefined) return document.wire;
@@ -35,7 +35,7 @@ export function wireOf(document: Judged): WireDocument | undefined {
   }
 }
 
-/** As its readers see it: not compressed, nor in base64. */
+/** Decoded size: not compressed, and not in base64. */
 function bytesOf({ content, length = 0 }: WireDocument["attachments"][number]): number {
   if (content.kind !== "inline") return length;
   if (content.data instanceof Uint8Array) return content.data.length;

@@ -3,7 +3,7 @@ import { StagePace } from "./stage-pace.ts";
 
 const LIMITS = { nearCount: 4, countMax: 32 };
 
-/** A stage of which `count` requests were answered, each of which took so long. */
+/** A stage after `count` requests of this duration. */
 function paceAfter(count: number, elapsedMs: number, roundTripMs: number | undefined): StagePace {
   const pace = new StagePace(LIMITS);
   for (let number = 0; number < count; number++) pace.answered(elapsedMs, roundTripMs);

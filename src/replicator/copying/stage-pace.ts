@@ -1,21 +1,23 @@
 /**
- * How many batches may be in one stage of copying, reading or writing, at the same time.
+ * Controls the number of concurrent batches in a stage of copying (reading or writing).
  *
- * Near the servers it is `worker_processes`. Of a request to a distant server most of the time passes on the way, where it costs
- * nobody anything. So there may be as many as keep `worker_processes` of them in work, the others being on the way (Little's law):
- * a request that takes 310 ms, 300 of them on the way, is in work for a thirty-first of its time.
+ * For nearby servers it is `worker_processes`. Requests to a distant server spend most of their
+ * time in transit, at no cost to it. More of them are therefore allowed, to keep `worker_processes`
+ * in work (Little's law): a request that takes 310 ms, of which 300 ms in transit, is in work for
+ * 1/31 of its time.
  *
- * What a server cannot keep up with waits there, and counts as in work. So there are fewer as soon as a server takes longer for what it
- * is asked, or says "later", for whatever reason, and never more than wait at a server that is near (the idea of TCP Vegas).
+ * Requests queued at an overloaded server count as in work. The number therefore decreases when a
+ * server becomes slower or asks for a pause, for whatever reason, and the queue never exceeds that
+ * of a nearby server (the idea of TCP Vegas).
  */
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** Of a round trip, over which its requests are spread. */
+/** Share of a round trip over which its requests are spread. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
-  /** Near the servers, and at least. */
+  /** Number for nearby servers, and the minimum. */
   readonly nearCount: number;
   readonly countMax: number;
 }
@@ -32,31 +34,32 @@ export class StagePace {
     this.#count = limits.nearCount;
   }
 
-  /** Batches that may be in the stage. */
+  /** Number of batches allowed in the stage. */
   get count(): number {
     return Math.floor(this.#count);
   }
 
   /**
-   * How long after one request begins the next one may, so that those of a round trip are spread over the half of it at least: what
-   * comes in one burst waits for itself, and the server rests until the next (TCP pacing). 0 near the servers.
+   * Minimum time between two requests, which spreads those of a round trip over at least half of
+   * it: bursts would queue, and leave the server idle until the next (TCP pacing). 0 for nearby
+   * servers.
    */
   get spacingMs(): number {
     return this.#isFar ? (SPREAD * this.#elapsedMs) / this.#count : 0;
   }
 
-  /** A request of the stage took so long, with all that it waited for, to an endpoint that is so far away; undefined: our own store. */
+  /** Records a request's total duration and the endpoint's round trip (undefined if local). */
   answered(elapsedMs: number, roundTripMs: number | undefined): void {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // As many as are under way came in one burst, of which the first did not wait and the last did.
+    // The requests in progress arrived as a burst: the first did not queue, the last did.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);
     const { nearCount, countMax } = this.#limits;
     const goal = (nearCount * this.#elapsedMs) / Math.max(this.#workMs, Number.MIN_VALUE);
-    // One more for each answer doubles the number in a round trip.
+    // One more per response doubles the number in a round trip.
     const grown = Math.min(goal, this.#count + 1);
     this.#count = Math.max(nearCount, Math.min(grown, countMax));
   }

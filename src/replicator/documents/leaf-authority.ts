@@ -1,6 +1,7 @@
 /**
- * Authority of the leaves of replication documents. A write notes it in the new leaf, and the job of a document has that of the
- * winning leaf, whatever made that leaf win: an edit, a deletion, a purge, a replication, or an update of the replicator's own.
+ * Authority of the leaf revisions of replication documents. Each write records it in the new leaf.
+ * A document's job has the authority of the winning leaf, whether that won by an edit, deletion,
+ * purge, replication or an update by the replicator.
  */
 import {
   type Authority,
@@ -16,7 +17,7 @@ import { decodeJob } from "../jobs/job-data-record.ts";
 import type { Members } from "../request/parse-fields.ts";
 import { ownerOnceWritten } from "./replication-document-access.ts";
 
-/** Why a leaf without a recorded author has no job. */
+/** Failure of a leaf without a recorded author. */
 export const UNRECORDED: ReplicationFailure = {
   error: "forbidden",
   reason:
@@ -24,8 +25,8 @@ export const UNRECORDED: ReplicationFailure = {
 };
 
 /**
- * Returns the authority of the leaf that the edit makes. Only server admins write in the name of another user: he keeps the rights
- * that his document or its job has, and otherwise has those of our own directory.
+ * Returns the authority for a new leaf. Only server admins may write for another user, who keeps
+ * the permissions of the document or job, or else has those of our own directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,
@@ -55,7 +56,7 @@ async function parentAuthority(
   return parent?.authority;
 }
 
-/** Returns what is known of a winner whose authority is not recorded: it may keep the job that is there, and get no other. */
+/** Authority of a winner without a record: an existing job may stay, but no new one is made. */
 export function unrecordedAuthority({ owner }: Members, job: Job | undefined): Authority {
   const userName = typeof owner === "string" ? owner : null;
   const before = authorityOfJob(job);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../base/index.ts";
 import { withStoredSecrets } from "./masked-secrets.ts";
 
-/** What is stored; `masked` is what a status page makes of it. */
+/** The stored document; `masked` is its form on a status page. */
 const STORED = {
   source: "http://jan:secret@couch.example:5984/films?token=abc&feed=x",
   target: {

@@ -1,8 +1,10 @@
 /**
- * Status pages show secrets as `*****`. Who writes such a text back means the secret that is stored: it is put in its place, as long as
- * it goes where it went before. Otherwise it could be sent to another server by who never saw it.
+ * Status pages show secrets as `*****`. When such a mask is written back, the stored secret
+ * replaces it, provided that it is sent to the same place as before. Otherwise it could be sent to
+ * another server by a user who never saw it.
  *
- * An endpoint with a masked secret keeps its server, its proxies and its TLS settings, and an `auth` all of its members.
+ * An endpoint with a masked secret must keep its server, proxies and TLS settings, and an `auth`
+ * all its members.
  */
 import {
   type JsonText,
@@ -15,11 +17,11 @@ import {
 import { parseUrl } from "../request/endpoint-url.ts";
 import { isObject, type Members } from "../request/parse-fields.ts";
 
-/** What stands for a secret on status pages (`maskCredentials`). */
+/** Mask of secrets on status pages (`maskCredentials`). */
 export const MASK = "*****";
 const SIDES = ["source", "target"] as const;
 const PROXIES = ["proxy", "source_proxy", "target_proxy"] as const;
-/** How a server is reached, beside its address: members of a document, and of an endpoint. */
+/** Members of documents and endpoints that affect how a server is reached. */
 const REACH = [
   "verify_ssl_certificates",
   "ssl_certificate_max_depth",
@@ -33,10 +35,10 @@ type Side = (typeof SIDES)[number];
 
 export type Unmasked =
   | { readonly kind: "whole"; readonly body: Utf8Text }
-  /** There is no such secret, or it would go elsewhere. */
+  /** There is no such secret, or it would be sent elsewhere. */
   | { readonly kind: "refused"; readonly reason: string };
 
-/** A secret that cannot be put in its place. `field` is where it stands. */
+/** A mask that cannot be replaced; `field` is its location. */
 class MaskedSecretError extends Error {
   override readonly name = "MaskedSecretError";
 
@@ -47,7 +49,7 @@ class MaskedSecretError extends Error {
   }
 }
 
-/** The body with the secrets of the stored one where it has masks. What is not masked stays as it is, byte for byte. */
+/** Replaces masks in the body by the stored secrets. Everything else is unchanged. */
 export function withStoredSecrets(body: Utf8Text, stored: Utf8Text | undefined): Unmasked {
   if (!body.text.includes(MASK)) return { kind: "whole", body };
   const given = parseJson(body.text) as Members;
@@ -80,14 +82,14 @@ function changedMembers(given: Members, before: Members): Map<string, unknown> {
   return changed;
 }
 
-/** The parts of an endpoint that may be secret. */
+/** Parts of an endpoint that may be secret. */
 function secretsOf(endpoint: unknown): unknown {
   if (!isObject(endpoint)) return endpoint;
   const { url, auth, headers, password } = endpoint;
   return [url, auth, headers, password];
 }
 
-/** Whether a text in it is a mask, or an address with one. */
+/** Whether the value contains a mask, or an address with one. */
 function hasMask(value: unknown): boolean {
   if (typeof value === "string") return value === MASK || maskedUrl(value) !== undefined;
   return typeof value === "object" && value !== null && Object.values(value).some(hasMask);
@@ -95,11 +97,11 @@ function hasMask(value: unknown): boolean {
 
 interface MaskedUrl {
   readonly hasPassword: boolean;
-  /** The names of the query whose values are masked. */
+  /** Names of masked query parameters. */
   readonly names: readonly string[];
 }
 
-/** Undefined for a text without masks where an address has them. */
+/** Returns undefined for a text that is not an address with masks. */
 function maskedUrl(text: string): MaskedUrl | undefined {
   const hasPassword = /^[a-z0-9+.-]+:\/\/[^/@:]*:\*{5}@/i.test(text);
   const names = queryOf(text).flatMap(([name, value]) => (value === MASK ? [name] : []));
@@ -146,7 +148,7 @@ function withStoredQuery(field: string, url: string, stored: string): string {
   return `${url.slice(0, url.indexOf("?"))}?${pairs.join("&")}`;
 }
 
-/** Scheme, host and port; undefined for what is no URL. */
+/** Scheme, host and port; undefined for an invalid URL. */
 function serverOf(url: unknown): string | undefined {
   const parsed = typeof url === "string" ? parseUrl(url) : undefined;
   return parsed && `${parsed.protocol}//${parsed.host}`;
@@ -171,7 +173,7 @@ function unmaskEndpoint(side: Side, given: unknown, stored: unknown): unknown {
   return whole;
 }
 
-/** The stored one, if the given one differs from it by masks only: its user and where its key is sent are the same. */
+/** Returns the stored value if the given one differs only by masks. */
 function unmaskAuth(field: string, given: unknown, stored: unknown): unknown {
   if (given === MASK && typeof stored === "string") return stored;
   if (!isObject(given) || !isObject(stored)) {

@@ -1,7 +1,7 @@
 /**
- * Jobs of `_replicator` databases and rules that were deleted. The deletion writes a mark and queues a removal, in its
- * own transaction; from then on no node starts such a job, and nodes that run one halt it. The jobs themselves are
- * removed in the background, page by page, and the mark with the last of them.
+ * Jobs of deleted `_replicator` databases and rules. The deleting transaction writes a mark and
+ * queues the removal. From then on no node starts such a job, and running ones are halted. The jobs
+ * are removed in the background in pages, and finally the mark.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
@@ -20,9 +20,9 @@ import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { isOfRemovedDatabase } from "../jobs/removed-marks.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 
-/** Jobs removed in one transaction. Each has some twenty keys, and its runs. */
+/** Jobs removed per transaction. Each has some twenty keys, and its runs. */
 const PAGE_ROWS_MAX = 25;
-/** Marks read in one transaction. */
+/** Marks read per transaction. */
 const MARKS_MAX = 100;
 
 export interface RemovedDatabasesParts extends RemoveJobParts {
@@ -31,7 +31,7 @@ export interface RemovedDatabasesParts extends RemoveJobParts {
   readonly subspace: Subspace;
 }
 
-/** Ends the runs of all jobs whose ids begin with the prefix, without another write. */
+/** Ends the runs of all jobs with this id prefix, without further writes. */
 export type HaltJobs = (idPrefix: string) => void;
 
 export class RemovedDatabases {
@@ -45,12 +45,12 @@ export class RemovedDatabases {
     this.#keys = new ReplicatorKeys(parts.subspace);
   }
 
-  /** Sets what ends the runs on this node; for a node that runs jobs. */
+  /** Sets the callback that ends runs, on nodes that run jobs. */
   set haltJobs(haltJobs: HaltJobs) {
     this.#haltJobs = haltJobs;
   }
 
-  /** In the transaction that deletes the database, or the rule, whose uuid the ids of its jobs begin with. */
+  /** Must be called in the transaction that deletes the database or rule with this uuid. */
   mark(tx: Transaction, databaseUuid: string): void {
     tx.set(this.#keys.removedDatabase(databaseUuid), utf8Encode("1"));
     tx.add(this.#keys.databasesRemoved(), 1n);
@@ -59,7 +59,7 @@ export class RemovedDatabases {
     tx.afterCommit(() => this.#haltJobs(persistentJobId(databaseUuid, "")));
   }
 
-  /** Removes a job whose run was halted because its database or rule is gone. Throws when the job was taken away. */
+  /** Removes a job halted because its database or rule is gone. Throws if the job is lost. */
   async removeHalted(held: HeldJob): Promise<void> {
     const { kv, jobs } = this.#parts;
     await kv.transact(async (tx) => {
@@ -69,12 +69,12 @@ export class RemovedDatabases {
     });
   }
 
-  /** Whether the job's database or rule is gone, so that the job must not run. */
+  /** Whether the job's database or rule is gone, so that it must not run. */
   has(tx: ReadTransaction, jobId: string): Promise<boolean> {
     return isOfRemovedDatabase(tx, this.#keys, jobId);
   }
 
-  /** Halts the jobs of databases that other nodes delete, until aborted. */
+  /** Halts jobs of databases deleted by other nodes, until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
     let known: ReadonlySet<string> = new Set();
@@ -103,7 +103,7 @@ export class RemovedDatabases {
     }
   }
 
-  /** Removes the next jobs of a deleted database, in a page of its removal. */
+  /** Removes a page of jobs of a deleted database. */
   async removePage(
     tx: Transaction,
     { subject: uuid, keyCount }: { readonly subject: string; readonly keyCount: number },

@@ -1,9 +1,9 @@
 /**
- * Access to documents of `_replicator` databases (`couch_replicator_docs`).
+ * Access control of documents in `_replicator` databases (`couch_replicator_docs`).
  *
- * A job reads and writes the databases of this server with the rights of its document's owner. So only a server admin
- * writes a document that belongs, or then would belong, to another user. CouchDB: checks the new body only, and nothing
- * in a replicated one.
+ * A job accesses local databases with the permissions of its document's owner. Therefore only a
+ * server admin may write a document that belongs, or would then belong, to another user. CouchDB
+ * checks only the new body, and replicated edits not at all.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {
@@ -16,10 +16,10 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
 
-/** Members beside the endpoints that may hold a password: of a proxy's URL, of a certificate's key. */
+/** Members besides the endpoints that may contain a password. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
-/** Members of an endpoint that others see. Any other, mistyped names included, may be a secret. */
+/** Endpoint members visible to others. All others, including misspelt names, may be secret. */
 const ENDPOINT_MEMBERS = new Set([
   "url",
   "verify_ssl_certificates",
@@ -36,7 +36,7 @@ export interface OwnershipRefusal {
   readonly reason: string;
 }
 
-/** Why the writer may not make this edit; undefined when nothing speaks against it. */
+/** Returns why the writer may not make this edit; undefined if it is allowed. */
 export async function ownershipRefusal(
   tx: ReadTransaction,
   database: Database,
@@ -53,18 +53,18 @@ export async function ownershipRefusal(
     return OTHERS;
   }
   const owner = ownerOf(edit.body);
-  // An interactive edit without an owner becomes the writer's.
+  // An interactive edit without an owner gets the writer's name.
   const isNamed = owner === writer.userName || (owner === undefined && edit.mode === "interactive");
   return isOthers || !isNamed ? OTHERS : undefined;
 }
 
 /**
- * Most conflicting revisions of a replication document, each of which may have megabytes. A replicated edit beyond them is
- * refused, and a document that has more already belongs to its administrators.
+ * Maximum number of conflicting revisions, each possibly megabytes long. Further replicated edits
+ * are rejected; a document that exceeds the limit is reserved for admins.
  */
 export const LEAVES_MAX = 50;
 
-/** Returns why the edit is refused if it would add another conflicting revision to too many. */
+/** Returns why the edit is refused, if it would exceed the number of conflicting revisions. */
 export async function leavesRefusal(
   tx: ReadTransaction,
   database: Database,
@@ -81,8 +81,8 @@ export async function leavesRefusal(
 }
 
 /**
- * Whether the document is the user's: it names him, and the same handler vouched for its author. A token, a proxy and our own
- * directory may each know another user by one name.
+ * Whether the document is the user's: same name, authenticated by the same handler. A token, a
+ * proxy and our directory may use one name for different users.
  */
 function isOwn(
   { body, authority }: Pick<Document, "body" | "authority">,
@@ -94,7 +94,7 @@ function isOwn(
   return author === vouchedBy;
 }
 
-/** Whether a leaf belongs to another user. Holds one body at a time, and stops at the first of another user. */
+/** Whether a leaf belongs to another user. Holds one body at a time. */
 async function hasOtherOwner(
   tx: ReadTransaction,
   database: Database,
@@ -115,12 +115,12 @@ const OTHERS: OwnershipRefusal = {
   reason: "Can't update replication documents from other users.",
 };
 
-/** The owner that a document has once it is written: who wrote it, if it has none. */
+/** Returns the owner after a write: the writer, unless one is named. */
 export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject): string | null {
   return typeof owner === "string" ? owner : userName;
 }
 
-/** The body with its owner; `named` is the one that it names. */
+/** Returns the body with its owner; `named` is the one in the body. */
 export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubject): Utf8Text {
   const owner = ownerOnceWritten(named, writer);
   if (owner === named) return body;
@@ -128,7 +128,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
-/** The document as users see it who are not admins of the database: documents of others have no credentials. */
+/** The document as shown to non-admins: others' documents lack credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
   if (isOwn(document, reader) || document.id.startsWith("_design/")) return document;
   return { ...document, body: withoutCredentials(document.body) };
@@ -153,7 +153,7 @@ function shownEndpoint(value: JsonText): JsonText {
   );
 }
 
-/** For a member that is a URL, however it is written. One of another type is not shown. */
+/** For a member that should be a URL, however it is written. Other types are hidden. */
 function withoutUser(value: JsonText): JsonText {
   if (jsonKind(value) !== "string") return "null";
   return JSON.stringify(stripCredentials(JSON.parse(value)));
@@ -174,7 +174,7 @@ function withoutUrlUsers(value: JsonText): JsonText {
   });
 }
 
-/** Undefined when the document names none, or something that is no user. */
+/** Undefined if there is no owner; may be an invalid value. */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
 }

@@ -1,4 +1,4 @@
-/** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
+/** Writes states into `_replicator` documents: only on completion and failure (RFC 016). */
 import {
   errorCode,
   type JsonText,
@@ -13,7 +13,7 @@ import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
 import { scheduledStatistics } from "../jobs/job-views.ts";
 import { isoTime } from "../times.ts";
 
-/** Proves that a write is the replicator's own; no code outside has it. */
+/** Identifies the replicator's own writes; not available outside. */
 export const REPLICATOR: unique symbol = Symbol("replicator");
 
 const CONTEXT: WriteContext = {
@@ -31,7 +31,7 @@ const STATE_MEMBERS = new Set([
   "_replication_id",
 ]);
 
-/** Writes the job's state into its document, in the transaction that ends the run. A document that is gone stays gone. */
+/** Writes the state in the transaction that ends the run, unless the document is deleted. */
 export async function writeDocumentState(
   tx: Transaction,
   database: Database,
@@ -60,7 +60,7 @@ export async function writeDocumentState(
   await rewrite(tx, database, stored, withStateMembers(before, members));
 }
 
-/** Takes the state out of a document whose job begins. */
+/** Removes the state from a document whose job starts. */
 export async function clearDocumentState(
   tx: Transaction,
   database: Database,
@@ -73,15 +73,12 @@ export async function clearDocumentState(
   if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
 }
 
-/** It may have two million characters, of which these functions look at a few. */
+/** Bodies may have two million characters, of which little is read. */
 function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
 
-/**
- * Writes another body with the authority of the one that it replaces, without asking the functions of design documents; false if
- * that was refused. The job is not affected either way.
- */
+/** Replaces a body, keeping its authority and job. Returns false if rejected. */
 export async function rewrite(
   tx: Transaction,
   database: Database,
@@ -102,7 +99,7 @@ export async function rewrite(
   return (await database.write(tx, edit, CONTEXT)).kind === "written";
 }
 
-/** Deletes a replication document, and through the hook its job. False when it is not there any more. */
+/** Deletes a replication document and its job. Returns false if it no longer exists. */
 export async function removeReplicationDocument(
   tx: Transaction,
   databases: DatabaseRegistry,
@@ -124,12 +121,12 @@ export async function removeReplicationDocument(
     body: Utf8Text.of("{}"),
     attachments: [],
   } as const;
-  // Not the replicator's own context: the hook is to see that the document goes.
+  // Not the replicator's own context, because the hook must process the deletion.
   const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
   return (await database.write(tx, edit, context)).kind === "written";
 }
 
-/** The body with these state members instead of those it had; the user's members stay as they came. */
+/** Replaces the state members; the user's members are unchanged. */
 function withStateMembers(body: JsonValue, members: Readonly<Record<string, unknown>>): JsonText {
   const kept = body.members().filter(({ name }) => !STATE_MEMBERS.has(name));
   const added = Object.entries(members).map(([name, value]) => ({
@@ -139,7 +136,7 @@ function withStateMembers(body: JsonValue, members: Readonly<Record<string, unkn
   return joinObject([...kept, ...added]);
 }
 
-/** The state in a document's body. */
+/** Returns the state in a document's body. */
 export function documentState(members: Readonly<Record<string, unknown>>): string | undefined {
   const state = members._replication_state;
   return typeof state === "string" ? state : undefined;

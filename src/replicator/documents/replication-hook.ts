@@ -1,7 +1,4 @@
-/**
- * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
- * `couch_replicator`'s document hooks).
- */
+/** Updates jobs when their `_replicator` documents are written (RFC 016), in one transaction. */
 import {
   BYTES_PER_UNIT_MAX,
   errorCode,
@@ -64,14 +61,14 @@ export interface ReplicationHookParts extends RemoveJobParts {
   readonly removedDatabases: RemovedDatabases;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
-  /** Seals the documents in the store; undefined: they are stored as they are. */
+  /** Seals stored documents; they are not sealed if absent. */
   readonly seal?: Seal | undefined;
 }
 
-/** It is parsed, sealed and hashed within one transaction. Room for as many `doc_ids` as there may be. */
+/** Bounds the time of a transaction. Enough for the maximum of `doc_ids`. */
 const DOCUMENT_LENGTH_MAX = 2_000_000;
 
-/** Whether documents of the database are replications. */
+/** Whether the database contains replication documents. */
 export function isReplicatorDatabase(name: string): boolean {
   return name === "_replicator" || name.endsWith("/_replicator");
 }
@@ -79,13 +76,13 @@ export function isReplicatorDatabase(name: string): boolean {
 /** A user's edit. */
 export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
-/** Bytes tell of most that need not be decoded for it. */
+/** Checks the size in bytes first, to avoid decoding. */
 function isTooLong(body: Utf8Text): boolean {
   const isSurely = body.length > DOCUMENT_LENGTH_MAX * BYTES_PER_UNIT_MAX;
   return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
 }
 
-/** A document that was found valid before it was written. */
+/** A document validated before its write. */
 interface Judged {
   readonly body: string;
   readonly context: WriteContext;
@@ -96,7 +93,7 @@ interface Judged {
 
 export class ReplicationHook implements DatabaseHook {
   readonly #parts: ReplicationHookParts;
-  /** The last one of each transaction, which is written before the next one is judged. */
+  /** The last one of each transaction: documents are validated and written one by one. */
   readonly #judged = new WeakMap<Transaction, Judged>();
 
   constructor(parts: ReplicationHookParts) {
@@ -111,7 +108,7 @@ export class ReplicationHook implements DatabaseHook {
     return this.#parts.seal;
   }
 
-  /** Refuses a document that is not the writer's, or that could never run, and notes its owner. */
+  /** Rejects a document that is not the writer's or could never run, and records its owner. */
   async beforeWrite(
     tx: Transaction,
     database: Database,
@@ -167,7 +164,7 @@ export class ReplicationHook implements DatabaseHook {
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
-    // A document that says how its job ended asks for nothing; one that is taken over says how it is elsewhere.
+    // A document with a final state requests nothing; an imported one states its outcome elsewhere.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     if (stored !== undefined && isOwnJob && pausing === undefined) return;
     const asked = judged?.asked ?? this.#parse(members, authority);
@@ -198,7 +195,7 @@ export class ReplicationHook implements DatabaseHook {
     if (isPaused) this.#notePause(tx, id, data, { ...pausing, userName: context.userName });
   }
 
-  /** Notes who had the job wait from the start, and tells who listens. */
+  /** Records who paused the job from the start, and emits the event. */
   #notePause(tx: Transaction, jobId: string, data: ReplicationJobData, decider: Decider): void {
     const { controls, runtime } = this.#parts;
     const { requestId, ...decision } = decider;
@@ -215,7 +212,7 @@ export class ReplicationHook implements DatabaseHook {
     this.#parts.removedDatabases.mark(tx, database.uuid);
   }
 
-  /** A job that another replicator ended, so that it is seen among the others and can be retried. */
+  /** Adds a job that another replicator ended, so that it is listed and can be retried. */
   async #addEnded(
     tx: Transaction,
     id: string,
@@ -244,7 +241,7 @@ export class ReplicationHook implements DatabaseHook {
     if (existing !== undefined) await removeJob(this.#parts, tx, existing);
   }
 
-  /** Undefined for a revision that was replicated in, and for one that wins over what was written. */
+  /** Undefined for a replicated revision, and for one that wins over what was written. */
   #judgedBefore(
     tx: Transaction,
     { body, authority }: Document,
@@ -252,11 +249,11 @@ export class ReplicationHook implements DatabaseHook {
   ): Judged | undefined {
     const judged = this.#judged.get(tx);
     if (judged?.body !== body.text || judged.context !== context) return undefined;
-    // Another leaf may have the same text, and another author.
+    // Another leaf may have the same text but a different author.
     return JSON.stringify(judged.authority) === JSON.stringify(authority) ? judged : undefined;
   }
 
-  /** What is asked for, or why it cannot be had: the document is malformed, or its author may not have it. */
+  /** Returns the request, or why it is rejected: malformed, or missing permission. */
   #parse(members: Members, authority: Authority): Asked {
     try {
       const replication = parseReplication(members, this.#parts.config);
@@ -271,7 +268,7 @@ export class ReplicationHook implements DatabaseHook {
   }
 }
 
-/** What an edit with masks changes; undefined for a new document. */
+/** Returns the body changed by an edit with masks; undefined for a new document. */
 export async function parentBody(
   tx: ReadTransaction,
   database: Database,

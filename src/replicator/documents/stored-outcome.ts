@@ -1,7 +1,4 @@
-/**
- * What the state members of a replication document say of its job: such a document was written by a replicator, this one
- * or another, and came here as a copy. Whatever is in the members, it was not written here, so nothing is taken for granted.
- */
+/** Parses the untrusted state members of a replication document written elsewhere. */
 import { type JobOutcome, jobOutcome } from "../jobs/job-data.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import type { Members } from "../request/parse-fields.ts";
@@ -11,16 +8,16 @@ export interface StoredOutcome {
   readonly outcome: JobOutcome;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: string;
-  /** When the run began, and when it ended; undefined: it is not said. */
+  /** Start and end of the run, if stated. */
   readonly startedMs: number | undefined;
   readonly endedMs: number | undefined;
 }
 
-/** A text of no use to anybody who reads it. */
+/** Longer texts are useless to readers. */
 const REASON_LENGTH_MAX = 10_000;
 const SEQUENCE_LENGTH_MAX = 10_000;
 
-/** Undefined for a document whose job is still to run. */
+/** Returns undefined for a document whose job has yet to run. */
 export function storedOutcome(members: Members): StoredOutcome | undefined {
   const outcome = outcomeOf(members);
   if (outcome === undefined) return undefined;
@@ -65,7 +62,7 @@ function count(value: unknown): number {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 }
 
-/** CouchDB's form of a time; before version 3 it was seconds since the epoch. */
+/** Parses CouchDB's time format; seconds since the epoch before version 3. */
 function timeOf(value: unknown): number | undefined {
   const timeMs = typeof value === "number" ? value * 1000 : Date.parse(String(value));
   return Number.isSafeInteger(timeMs) && timeMs >= 0 && timeMs < YEAR_9999_MS ? timeMs : undefined;

@@ -181,7 +181,8 @@ export interface ReadRevisionsOptions {
 
 /**
  * Result of a bulk read for one request. `separately`: the bytes of its attachments are missing, or
- * it failed; request it alone. `outlines`: all but the bytes of attachments, if the source sends it.
+ * it failed; request it alone. `outlines`: all but the bytes of attachments, if the source sends
+ * it.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }

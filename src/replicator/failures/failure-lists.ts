@@ -1,9 +1,9 @@
 /**
- * The lists of failures of all replications, in the store: for each checkpoint, the revisions that it passed though
- * they did not arrive.
+ * Stores the lists of failures: for each checkpoint, the revisions it skipped because they did not
+ * arrive.
  *
- * A list belongs to the base id of a replication, as its checkpoint does. A job that is removed and made again goes on
- * from the checkpoint, and must find the revisions that it passed.
+ * A list belongs to a replication's base id, as checkpoints do. A re-created job resumes from the
+ * checkpoint, and needs the list of skipped revisions.
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import {
@@ -34,19 +34,20 @@ import {
 } from "./run-failures.ts";
 
 /**
- * The longest list. A target that refuses more is no target for these documents: the job then crashes and says so, because what
- * is not listed must not be passed. About 40 MB in the store, and 10 MB of ids in the memory of the node that runs the job.
+ * Maximum length of a list. Beyond it the target is considered unsuitable, and the job crashes,
+ * since unlisted failures must not be skipped. Takes about 40 MB in the store, and 10 MB of ids in
+ * memory.
  */
 export const FAILURES_MAX = 100_000;
-/** Documents that one request names; more of them are as good as the whole list. Their ids fit a value of the store. */
+/** Maximum documents per retry request, for one value; more mean the whole list. */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
-/** So much of a reason is kept: enough for a sentence, too little for a document. */
+/** Maximum length of a stored reason: enough for a sentence, too little for a document. */
 const REASON_LENGTH_MAX = 500;
 const ERROR_LENGTH_MAX = 100;
-/** So much of an id is part of the key, for the order; the rest is in the digest. */
+/** Length of the id prefix stored in the key, for ordering; the digest covers the rest. */
 const KEY_ID_BYTES_MAX = 500;
-/** Longer ids do not fit a record. No request line could hold one either. */
+/** Longer ids fit neither into a record nor into a request line. */
 const ID_LENGTH_MAX = 25_000;
 
 const KEPT = packTuple([1]);
@@ -57,7 +58,7 @@ export interface FailureCount extends FailureKind {
 
 export interface FailurePage {
   readonly entries: readonly ListedFailure[];
-  /** Where the next page begins; undefined when this is the last. */
+  /** Start of the next page; undefined after the last. */
   readonly next: Key | undefined;
 }
 
@@ -74,7 +75,7 @@ export class FailureLists {
     this.#index = index;
   }
 
-  /** Takes `arrived` off the list and puts `failed` on it. Throws an EndpointError when it would grow too long. */
+  /** Removes `arrived` and adds `failed`. Throws an EndpointError if the list is too long. */
   async change(
     tx: Transaction,
     baseId: string,
@@ -129,7 +130,7 @@ export class FailureLists {
     await this.#writeCounts(tx, baseId, counts, wasEmpty);
   }
 
-  /** Removes the first failures of a list; returns whether the list is empty. */
+  /** Removes the first failures of a list. Returns whether the list is empty. */
   async removePage(tx: Transaction, baseId: string, limit: number): Promise<boolean> {
     const counts = new Counts(await this.counts(tx, baseId));
     const wasEmpty = counts.total === 0;
@@ -157,7 +158,7 @@ export class FailureLists {
     if (isEmpty !== wasEmpty) await this.#index.leftBehind(tx, baseId, !isEmpty);
   }
 
-  /** Whether the list has been kept since the checkpoint passed the first failure. */
+  /** Whether the list is complete: kept since the checkpoint skipped its first failure. */
   async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
     return (await tx.get(this.#keys.failuresKept(baseId))) !== undefined;
   }
@@ -166,7 +167,7 @@ export class FailureLists {
     tx.set(this.#keys.failuresKept(baseId), KEPT);
   }
 
-  /** A page of the list, in the order of the ids' bytes. */
+  /** A page of the list, in bytewise order of ids. */
   async page(
     tx: ReadTransaction,
     baseId: string,
@@ -181,7 +182,7 @@ export class FailureLists {
     };
   }
 
-  /** What the list has of these documents. */
+  /** The failures of these documents. */
   async ofDocuments(
     tx: ReadTransaction,
     baseId: string,
@@ -191,14 +192,14 @@ export class FailureLists {
     for (const id of new Set(ids)) {
       for await (const { value } of tx.getRange(this.#keys.failuresOf(baseId, keyIdOf(id)))) {
         const failure = decodeFailure(value);
-        // Long ids may begin alike.
+        // Long ids may share a prefix.
         if (failure.id === id) found.push(failure);
       }
     }
     return found;
   }
 
-  /** How many failures of each kind there are. */
+  /** Number of failures of each kind. */
   async counts(tx: ReadTransaction, baseId: string): Promise<readonly FailureCount[]> {
     const page = await tx.getRangePage(this.#keys.failureCounts(baseId));
     return page.entries.map(({ key, value }) => ({
@@ -212,7 +213,7 @@ export class FailureLists {
     return value && decodeRetryRequest(value);
   }
 
-  /** Asks for a retry; a later request takes the place of an earlier one, and asks for what a user asked for with that as well. */
+  /** Requests a retry, merging the documents of an earlier request. */
   async askRetry(
     tx: Transaction,
     baseId: string,
@@ -224,13 +225,13 @@ export class FailureLists {
     tx.set(this.#keys.failureRetry(baseId), encodeRetryRequest({ request, ids }));
   }
 
-  /** Forgets the request, unless it is a later one. */
+  /** Removes the request, unless there is a later one. */
   async endRetry(tx: Transaction, baseId: string, request: string): Promise<void> {
     if ((await this.retryRequest(tx, baseId))?.request !== request) return;
     tx.clear(this.#keys.failureRetry(baseId));
   }
 
-  /** Fires when a request comes or goes: for who waits until it was served. */
+  /** Fires when a request is added or removed. */
   watchRetry(tx: Transaction, baseId: string) {
     return tx.watch(this.#keys.failureRetry(baseId));
   }
@@ -245,12 +246,12 @@ function keyIdOf(id: string): Uint8Array {
   return utf8Encode(id).subarray(0, KEY_ID_BYTES_MAX);
 }
 
-/** Whether one request may name these documents. */
+/** Whether a single request can name these documents. */
 export function fitsRetryRequest(ids: readonly string[]): boolean {
   return ids.length <= RETRY_IDS_MAX && JSON.stringify(ids).length <= RETRY_IDS_LENGTH_MAX;
 }
 
-/** Undefined stands for the whole list, also where both together are too many. */
+/** Undefined stands for the whole list, also if the union is too large. */
 function united(
   left: readonly string[] | undefined,
   right: readonly string[] | undefined,
@@ -260,7 +261,7 @@ function united(
   return fitsRetryRequest(ids) ? ids : undefined;
 }
 
-/** The counters of a list within one transaction. */
+/** Counters of a list within one transaction. */
 class Counts {
   readonly #counts = new Map<string, FailureCount>();
   readonly #changed = new Set<string>();
@@ -290,7 +291,7 @@ function nameOf({ phase, status, error }: FailureKind): string {
   return `${phase} ${status} ${error}`;
 }
 
-/** The error as text of a key: a name, whatever a server may send in its place. */
+/** Replaces characters of an untrusted error that are not allowed in a key. */
 function kindOf({ phase, status, error }: DocumentFailure): FailureKind {
   return { phase, status: status ?? 0, error: error.replace(/[^\x20-\x7e]/g, "?") };
 }

@@ -1,7 +1,4 @@
-/**
- * Finds out where a run failed. Each endpoint of a run is wrapped; what a call of it throws is remembered with its place, and
- * passed on as it is.
- */
+/** Determines where a run failed, by recording the errors of its endpoints' calls. */
 import type {
   BulkReadResult,
   ChangesItem,
@@ -24,7 +21,7 @@ export class FailurePlaces {
   readonly #places = new WeakMap<object, FailurePlace>();
   readonly #hosts = new Map<FailurePlace["side"], string | undefined>();
 
-  /** The same endpoint, whose failures are remembered. */
+  /** Wraps an endpoint to record its failures. */
   watch(endpoint: Endpoint, side: "source" | "target", address: EndpointAddress): Endpoint {
     const host = address.kind === "http" ? validEndpointUrl(address)?.host : undefined;
     this.#hosts.set(side, host);
@@ -33,10 +30,10 @@ export class FailurePlaces {
     );
   }
 
-  /** Where the error came from, or the one that caused it. */
+  /** Returns where the error, or one of its causes, was thrown. */
   of(error: unknown): FailurePlace {
     for (let current = error; current instanceof Error; current = current.cause) {
-      // It also ends what is asked of others, which then throw it.
+      // The error also aborts other requests, which then throw it.
       if (current instanceof EndpointError && current.documentPhase !== undefined) {
         return this.#placeOfDocument(current.documentPhase);
       }
@@ -51,7 +48,7 @@ export class FailurePlaces {
     return { phase, side, host: this.#hosts.get(side) };
   }
 
-  /** The innermost call counts: what the target refuses passes through the source's streams. */
+  /** The innermost call counts: the target's errors pass through the source's streams. */
   #note(error: unknown, place: FailurePlace): void {
     if (error instanceof Error && !this.#places.has(error)) this.#places.set(error, place);
   }

@@ -1,12 +1,9 @@
-/**
- * The stored forms of a failure, of the count of a kind, and of a request for a retry. The first element is the
- * format's version.
- */
+/** Stored forms of failures, counters and retry requests. The first element is the version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { DocumentFailure, RetryRequest } from "./run-failures.ts";
 
-/** A failure with what is known of its past. */
+/** A failure with its history. */
 export interface ListedFailure extends DocumentFailure {
   readonly firstMs: number;
   readonly lastMs: number;
@@ -15,7 +12,7 @@ export interface ListedFailure extends DocumentFailure {
 
 const FORMAT = 1;
 
-/** The texts are JSON inside the tuple: an id or a reason may hold what a tuple's text cannot, such as half a surrogate pair. */
+/** Strings are JSON within the tuple, because ids and reasons may contain unpaired surrogates. */
 export function encodeFailure(failure: ListedFailure): Uint8Array {
   const { id, revision, phase, status, error, reason, firstMs, lastMs, tries } = failure;
   const text = JSON.stringify({ id, revision, phase, status, error, reason });
@@ -41,7 +38,7 @@ export function decodeCount(value: Uint8Array): number {
   return count;
 }
 
-/** A version that knows of no ids retries the whole list. */
+/** Versions that do not know `ids` retry the whole list. */
 export function encodeRetryRequest({ request, ids }: RetryRequest): Uint8Array {
   if (ids === undefined) return packTuple([FORMAT, request]);
   return packTuple([FORMAT, request, utf8Encode(JSON.stringify(ids))]);

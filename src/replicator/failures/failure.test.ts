@@ -1,4 +1,4 @@
-/** What failures are listed and counted by, and where they came from. */
+/** Classes of failures, and their places. */
 
 import { expect, test } from "vitest";
 import type { FailureClass } from "../../contract/index.ts";

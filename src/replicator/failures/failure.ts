@@ -1,4 +1,4 @@
-/** Describes an error that ended a run: in CouchDB's words where it has them, and never with a credential. */
+/** Describes the error that ended a run, in CouchDB's terms and without credentials. */
 
 import { errorCode, OperationalError } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
@@ -17,7 +17,7 @@ import {
 
 import { parseUrl } from "../request/endpoint-url.ts";
 
-/** The server that could not be reached at all, if that is why; undefined for failures of any other kind. */
+/** Returns the origin of the unreachable server, if that is the cause. */
 export function unreachableOrigin(error: unknown): string | undefined {
   if (!(error instanceof OperationalError) || error.code !== "HTTP_REQUEST_FAILED")
     return undefined;
@@ -26,7 +26,7 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
-/** Of the words for a failure, so much is kept with its job: enough for a sentence, too little for a document. */
+/** Maximum lengths stored with a job: enough for a sentence, too little for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
 
@@ -67,17 +67,17 @@ function wordsOfGate({ details }: LoginGatedError): ReplicationFailure {
   return { error: "unauthorized", reason };
 }
 
-/** Of the job's own store: the words of HTTP for a server that refuses. */
+/** Describes an error of the job's own store, with HTTP terms if it rejects writes. */
 function wordsOfStore({ message, details: { reason } }: OperationalError): ReplicationFailure {
   const isFull = typeof reason === "string" && NO_ROOM.test(reason);
   const words = typeof reason === "string" ? `${message}: ${reason}` : message;
   return { error: isFull ? "insufficient_storage" : "service_unavailable", reason: words };
 }
 
-/** How servers say that they have no room, beside status 507. */
+/** Error texts of servers with a full disk, besides status 507. */
 const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
 
-/** What failures like this one are listed and counted by. */
+/** Returns the class by which failures are listed and counted. */
 export function classifyFailure(error: unknown, { phase }: FailurePlace): FailureClass {
   if (phase === "filter") return "filter";
   const { error: word, reason } = describeFailure(error);

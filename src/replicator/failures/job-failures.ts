@@ -1,4 +1,4 @@
-/** The list of failures of a job, for operators: read, counted, and retried on demand. */
+/** A job's list of failures for operators: read, counted and retried on request. */
 import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore } from "../../kv/index.ts";
@@ -12,9 +12,9 @@ import { baseIdOf } from "../request/replication-id.ts";
 import type { FailureCount, FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
 
-/** Failures read in one transaction. */
+/** Failures read per transaction. */
 const PAGE_ROWS_MAX = 500;
-/** How long a caller waits for a node to try again; what lasts longer goes on without him. */
+/** Maximum wait for a retry, which continues in the background afterwards. */
 const RETRY_WAIT_MS_MAX = 30_000;
 
 export interface JobFailuresParts {
@@ -27,7 +27,7 @@ export interface JobFailuresParts {
   readonly controls: JobControls;
 }
 
-/** `done`: a node has gone through the list; else it still will. */
+/** `done`: a node has processed the list; otherwise it will later. */
 export interface RetryOutcome {
   readonly done: boolean;
   readonly triedCount: number;
@@ -41,14 +41,14 @@ export class JobFailures {
     this.#parts = parts;
   }
 
-  /** How many failures of each kind the job's list holds. */
+  /** Number of failures of each kind in the job's list. */
   async counts({ data }: JobEntry): Promise<readonly FailureCount[]> {
     const { kv, failureLists } = this.#parts;
     const baseId = baseIdOf(data.replicationId);
     return baseId === undefined ? [] : kv.read((tx) => failureLists.counts(tx, baseId));
   }
 
-  /** Failures in the order of the documents' ids. */
+  /** Failures by document id. */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
@@ -71,9 +71,10 @@ export class JobFailures {
   }
 
   /**
-   * Requests a retry of the list from the node that runs the job, or the next one with a free slot, and waits for it. A job that
-   * has ended runs once more for the list alone. A paused one retries when it is resumed, and the call does not wait for that.
-   * `ids`: of the documents to retry, which fit a request (`fitsRetryRequest`); undefined: the whole list.
+   * Requests a retry from the node that runs the job, or the next one with a free slot, and waits
+   * for it. An ended job runs again for the list only. A paused one retries when resumed, which is
+   * not awaited. `ids` selects documents, which must fit a request (`fitsRetryRequest`); undefined
+   * for the whole list.
    */
   async retry(
     entry: JobEntry,
@@ -94,7 +95,7 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** The same without waiting for it; false where nothing was left behind. */
+  /** As `retry`, without waiting. Returns false if the list is empty. */
   async askRetry(entry: JobEntry): Promise<boolean> {
     const baseId = baseIdOf(entry.data.replicationId);
     if (baseId === undefined || (await this.total(entry)) === 0) return false;
@@ -120,7 +121,7 @@ export class JobFailures {
     const rests = await kv.transact(
       async (tx) => {
         await failureLists.askRetry(tx, baseId, { request, ids });
-        // Whichever of them runs looks for the request.
+        // Whichever job is running serves the request.
         for (const id of await ownership.jobsOfBase(tx, baseId)) {
           await jobs.callHolder(tx, { type, id });
         }
@@ -153,12 +154,12 @@ export class JobFailures {
     }
   }
 
-  /** How many documents the job has left behind. */
+  /** Number of documents in the job's list. */
   async total(entry: JobEntry): Promise<number> {
     return totalOf(await this.counts(entry));
   }
 
-  /** The same of several jobs, in their order. Most have left nothing behind, which their statuses tell. */
+  /** As `total` for several jobs, in order. Most lists are empty, which statuses show. */
   totals(entries: readonly JobEntry[]): Promise<readonly number[]> {
     const { kv, index, failureLists } = this.#parts;
     return kv.read(async (tx) => {

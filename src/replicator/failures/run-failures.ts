@@ -1,19 +1,19 @@
 /**
- * The list of failures of one replication, as its run reads and changes it. The checkpoint may pass what is on the list, so a batch
- * is finished only when its failures are recorded.
+ * A replication's list of failures, as used by its run. A checkpoint may skip listed revisions, so
+ * a batch is finished only when its failures are recorded.
  *
- * There are two implementations. `StoredRunFailures` serves jobs: it writes to `FailureLists`, which holds the lists of all
- * replications in the store. `MemoryRunFailures` serves a run from the shell.
+ * `StoredRunFailures` serves jobs, and uses `FailureLists`, the lists of all replications in the
+ * store. `MemoryRunFailures` serves runs from the command line.
  */
 import { replaceAll } from "../../base/index.ts";
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
-/** A revision that did not arrive. `read`: the source did not give it; `write`: the target did not take it. */
+/** A revision that did not arrive: the source's (`read`) or the target's (`write`) failure. */
 export interface DocumentFailure extends WriteFailure {
   readonly phase: "read" | "write";
 }
 
-/** Revisions of a document that need not arrive any more: the target has them, or what the source has in their place, if anything. */
+/** Revisions that are no longer missing: on the target, or gone from the source. */
 export interface ArrivedRevisions {
   readonly id: string;
   readonly revisions: readonly string[];
@@ -24,44 +24,43 @@ export interface ListedRevision {
   readonly revision: string;
 }
 
-/** A request for a retry. */
 export interface RetryRequest {
-  /** Its name: a later request has another one. */
+  /** Identifies the request. */
   readonly request: string;
-  /** Of the documents to retry; undefined: of the whole list. */
+  /** Documents to retry; the whole list if undefined. */
   readonly ids?: readonly string[] | undefined;
 }
 
-/** The request of the regular retries, which no user made. */
+/** The request of periodic retries. */
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {
-  /** When the revision that waits longest for another try was tried last, as of when the run began; undefined: none waits. */
+  /** Last attempt for the revision waiting longest; undefined if the list is empty. */
   readonly waitsSinceMs: number | undefined;
-  /** Whether it holds, or held, all that the checkpoint passed: then there is no need to look back. */
+  /** Whether the list is complete; otherwise the run must rescan. */
   isWhole(): Promise<boolean>;
-  /** The run has looked back: from now on it is whole. */
+  /** The run has rescanned, which makes the list complete. */
   lookedBack(): Promise<void>;
-  /** Whether any revision of the document may be on the list; what arrives of others need not be recorded. */
+  /** Whether the list may contain the document. If not, its arrivals need not be recorded. */
   has(documentId: string): boolean;
-  /** Settles when the list holds `failed` and holds `arrived` no more. */
+  /** Adds `failed` to the list, and removes `arrived`. */
   record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
-  /** The list in pages: the whole, or what it has of these documents. What is recorded meanwhile may or may not be among them. */
+  /** Yields the list in pages, optionally for some documents; may miss concurrent changes. */
   pages(ids?: readonly string[]): AsyncIterable<readonly ListedRevision[]>;
-  /** Waits until a retry is requested; undefined when the signal aborts first. */
+  /** Waits for a retry request; undefined if the signal aborts first. */
   retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined>;
-  /** What `request` asked for was tried. */
+  /** Marks a request as done. */
   retryDone(request: string): Promise<void>;
 }
 
 export class MemoryRunFailures implements RunFailures {
   /** In the order in which they failed. */
   readonly failures: DocumentFailure[] = [];
-  /** The list begins with the run. */
+  /** The list starts empty. */
   readonly waitsSinceMs = undefined;
   readonly #ids = new Set<string>();
 
-  /** It does not outlive the run. */
+  /** The list does not outlive the run. */
   async isWhole(): Promise<boolean> {
     return false;
   }

@@ -1,4 +1,4 @@
-/** The list of failures of a job that runs, in the store. Every write verifies that the run still holds the job. */
+/** The stored failures of a running job. Every write verifies that the job is held. */
 import type { Notifier, Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { FailureLists, FailurePage } from "./failure-lists.ts";
@@ -10,9 +10,9 @@ import type {
   RunFailures,
 } from "./run-failures.ts";
 
-/** Failures read in one transaction, and tried again in one batch. */
+/** Failures read per transaction and retried per batch. */
 const PAGE_ROWS_MAX = 500;
-/** Failures written in one transaction: a megabyte at most, unless ids are very long. */
+/** Failures written per transaction: at most a megabyte, unless ids are very long. */
 const WRITE_ROWS_MAX = 200;
 
 export interface StoredRunFailuresParts {
@@ -20,15 +20,15 @@ export interface StoredRunFailuresParts {
   readonly kv: KeyValueStore;
   readonly lists: FailureLists;
   readonly baseId: string;
-  /** Throws when the job was taken away. */
+  /** Throws if the job is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
-  /** The job's holder was called: somebody may have asked for a retry. */
+  /** Notified when the worker is called, possibly for a retry request. */
   readonly called: Pick<Notifier, "notified">;
 }
 
 export class StoredRunFailures implements RunFailures {
   readonly #parts: StoredRunFailuresParts;
-  /** Documents that were on the list since it was opened: only the job's holder adds documents to it. */
+  /** Documents on the list since it was opened. Only the job's holder adds documents. */
   readonly #ids = new Set<string>();
   #waitsSinceMs: number | undefined;
 

@@ -1,10 +1,11 @@
 /**
- * Forgets replications that no job has any more: their lists of failures, and our copies of their checkpoints. Both are
- * kept for some weeks, so that a job that is made again goes on where the last one ended, and finds the revisions that
- * did not arrive. Then they are removed, which bounds the store. A run that finds a checkpoint without its list looks
- * back (`ReplicationRun`).
+ * Deletes data of replications that no job has any more: lists of failures and copies of
+ * checkpoints. They are kept for some weeks, so that a re-created job resumes from its checkpoint
+ * and knows the failed revisions. A run that finds a checkpoint without its list rescans
+ * (`ReplicationRun`).
  *
- * A transaction that gives up a replication id leaves a mark. The age of a mark counts from the first look at it.
+ * The transaction that abandons a replication id leaves a mark, whose age counts from its first
+ * check.
  */
 import type { Runtime } from "../../base/index.ts";
 import {
@@ -17,15 +18,14 @@ import {
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 
-/** Marks looked at in one transaction. */
+/** Marks checked per transaction. */
 const PAGE_ROWS_MAX = 50;
 
-/** Failures removed in one transaction. */
+/** Failures removed per transaction. */
 const FAILURES_PAGE_ROWS = 500;
 
-/** The lists of failures, as far as they are removed here. */
 export interface RemovableFailures {
-  /** Removes the first failures of a list; returns whether the list is empty. */
+  /** Removes the first failures of a list. Returns whether the list is empty. */
   removePage(tx: Transaction, baseId: string, limit: number): Promise<boolean>;
 }
 
@@ -47,7 +47,7 @@ export class AbandonedReplications {
     this.#failures = failures;
   }
 
-  /** Looks at every mark once; forgets what was abandoned for so long. */
+  /** Checks every mark once. Deletes the data of replications abandoned for `ageSecMax`. */
   async prune(ageSecMax: number): Promise<void> {
     let { begin } = this.#keys.abandoned();
     const { end } = this.#keys.abandoned();
@@ -70,7 +70,7 @@ export class AbandonedReplications {
     }
   }
 
-  /** Returns "more" if a part of the list is left for another transaction. */
+  /** Returns "more" if part of the list remains for another transaction. */
   async #look(
     tx: Transaction,
     baseId: string,
@@ -108,7 +108,7 @@ export class AbandonedReplications {
   }
 }
 
-/** The stored form of a mark; the first element is the format's version. */
+/** Stored form of a mark; the first element is the format version. */
 export function encodeMark(sinceMs?: number): Uint8Array {
   return packTuple(sinceMs === undefined ? [1] : [1, sinceMs]);
 }

@@ -1,4 +1,4 @@
-/** Adds a job to the queue, with everything that is stored beside it: due now, or when its schedule says. */
+/** Adds a job to the queue with all its records, due now or according to its schedule. */
 
 import type { Clock } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
@@ -27,21 +27,21 @@ export interface AddJobParts {
   readonly loginGates: Pick<StoredLoginGates, "open">;
 }
 
-/** What is asked for, by whom, and by which document or rule. */
+/** The requested replication, its requester, and the document or rule it comes from. */
 export type JobOrigin = Asked & Authority & Pick<ReplicationJobData, "document" | "rule">;
 
-/** What is known of a job that has ended elsewhere. */
+/** Outcome of a job that ended on another system. */
 export type EndedElsewhere = JobOutcome &
   Pick<
     ReplicationJobData,
     "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
   > & {
-    /** When it began, and when it ended, in milliseconds since the epoch. */
+    /** Start and end, in milliseconds since the epoch. */
     readonly lastStartMs: number;
     readonly lastUpdatedMs: number;
   };
 
-/** There is no job of this id. It runs when it is asked for; until then it owns no replication. */
+/** Adds a finished job with an unused id. It runs, and owns its replication, only on request. */
 export async function addEndedJob(
   { runtime, jobs }: Pick<AddJobParts, "runtime" | "jobs">,
   tx: Transaction,
@@ -60,11 +60,11 @@ export async function addEndedJob(
 
 interface AddOptions {
   readonly isPaused?: boolean;
-  /** Taken over from the job that it replaces. */
+  /** Carried over from the replaced job. */
   readonly kept?: Pick<ReplicationJobData, "hasCreatedTarget">;
 }
 
-/** There is no job of this id. Returns what the new one keeps. One that `isPaused` is never due; the caller notes who decided that. */
+/** Adds a job with an unused id, and returns its data. With `isPaused` it is never due. */
 export async function addJob(
   { runtime, jobs, ownership, ids, loginGates }: AddJobParts,
   tx: Transaction,
@@ -84,7 +84,7 @@ export async function addJob(
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),
     group: groupOf(data),
-    // Not due since ever: how long it waits counts from here, and it takes no turn before those that wait.
+    // Due now rather than at 0: waiting time counts from here, and earlier jobs go first.
     scheduledAtSec: isPaused
       ? NEVER_SEC
       : firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),

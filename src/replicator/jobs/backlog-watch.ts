@@ -1,7 +1,8 @@
 /**
- * Asks the sources of jobs that wait or are paused, now and then, how many changes are to come: nobody else looks at them. The
- * nodes that run jobs share this in rounds. In a round each such job is asked once, a few of them a second by all nodes together,
- * so that thousands of paused jobs cost their servers little. Questions use the budgets of the endpoints.
+ * Periodically asks the sources of waiting and paused jobs for the number of pending changes. Nodes
+ * share this work in rounds: each job is asked about once per round, a few per second cluster-wide,
+ * so that thousands of paused jobs cost their servers little. Requests count against the endpoints'
+ * budgets.
  */
 import {
   assert,
@@ -32,21 +33,21 @@ import { decodeJob, isReadable } from "./job-data-record.ts";
 import { describeJob, jobTrace } from "./job-trace.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** How often it is looked whether something is due. */
+/** Polling interval. */
 const TICK_MS = 1000;
-/** The nodes together act once in so much of a tick. */
+/** Minimum time between two turns of all nodes, in ticks. */
 const TICK_RATIO_MIN = 0.9;
-/** For so long others wait for a node that looks for jobs; then it is dead, or its store is slow. */
+/** Time reserved for a node to choose jobs; after that it is assumed dead or slow. */
 const LOOK_MS_MAX = 10_000;
-/** Jobs that are asked about in one tick, by all nodes together. */
+/** Jobs asked about per tick, cluster-wide. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
-/** Jobs that are looked at for that; most may be parked. */
+/** Jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
-/** Jobs that are read for that, and at once; most may fail, and are tried again soon. */
+/** Jobs read per tick, and concurrently; most may be failing and due for a retry. */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
-/** What has not answered after so long is asked again in the next round. */
+/** Timeout of a request; retried in the next round. */
 const ANSWER_MS_MAX = 10_000;
 
 export interface BacklogWatchParts {
@@ -58,19 +59,19 @@ export interface BacklogWatchParts {
   readonly backlogs: Backlogs;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
 }
 
-/** A job whose source is to be asked. */
+/** A job whose source will be asked. */
 interface Question {
   readonly jobId: string;
   readonly data: ReplicationJobData & { readonly replication: Replication };
-  /** Changes behind it have not arrived. */
+  /** Later changes have not arrived. */
   readonly since: SourceSequence;
 }
 
-/** What this node is to ask now, or when to look again. */
+/** The jobs this node has to ask about, or the time of the next check. */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
   | { readonly kind: "wait"; readonly untilMs: number };
@@ -93,7 +94,7 @@ export class BacklogWatch {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // A clock that was set back, or a shorter interval, counts at once.
+      // A clock set back or a shortened interval takes effect immediately.
       const isEarly = nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#roundMs;
       if (isEarly) continue;
       lookedAtMs = nowMs;
@@ -111,8 +112,8 @@ export class BacklogWatch {
   }
 
   /**
-   * Takes the next jobs of the round, which no other node takes then. What is to be read for that is read by the node alone that has said
-   * that it does: the transactions of all nodes that find a turn free take only the row of the round.
+   * Claims the next jobs of the round. Only the node that has claimed the turn reads jobs; the
+   * others conflict on nothing but the round's row.
    */
   async #takeTurn(nowMs: number): Promise<Turn> {
     const claim = await this.#claim(nowMs);
@@ -121,7 +122,7 @@ export class BacklogWatch {
     const { questions, afterId } = await this.#parts.kv.read((tx) =>
       this.#next(tx, claimed.afterId ?? ""),
     );
-    // A little sooner than in a tick: none is ever quite as long as the one before.
+    // Slightly less than a tick, because ticks vary in length.
     const nextMs = nowMs + TICK_MS * TICK_RATIO_MIN;
     const isTaken = await this.#settle(claimed, { ...claimed, nextMs, afterId });
     return isTaken ? { kind: "ask", questions } : { kind: "wait", untilMs: nextMs };
@@ -144,7 +145,7 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // Whoever looks may be through long before.
+        // The current node may finish long before.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));
@@ -154,7 +155,7 @@ export class BacklogWatch {
     );
   }
 
-  /** False when others have gone on meanwhile. */
+  /** Returns false if another node has taken over meanwhile. */
   #settle(claimed: Round, round: Round): Promise<boolean> {
     return this.#parts.kv.transact(
       async (tx) => {
@@ -168,7 +169,7 @@ export class BacklogWatch {
     );
   }
 
-  /** Jobs behind `afterId` in the order of their ids; undefined when these were the last. */
+  /** Jobs after `afterId` in id order; undefined if there are no more. */
   async #next(
     tx: ReadTransaction,
     fromId: string,
@@ -177,7 +178,7 @@ export class BacklogWatch {
     const from = fromId === "" ? {} : { afterId: fromId };
     const page = await jobs.schedules(tx, REPLICATION_JOB_TYPE, { ...from, limit: LOOKED_AT_MAX });
     const lastId = page.entries.at(-1)?.id ?? fromId;
-    // The watchers of their sources know that nothing is to come.
+    // Parked jobs are up to date, as their sources are watched.
     const left = await parked.between(tx, fromId, lastId);
     const waiting = page.entries.filter(({ id, state }) => state === "pending" && !left.has(id));
     const questions: Question[] = [];
@@ -193,13 +194,13 @@ export class BacklogWatch {
     return { questions, afterId: page.stoppedBy === "exhausted" ? undefined : lastId };
   }
 
-  /** Undefined for a job about whose source there is nothing to ask. */
+  /** Returns undefined if there is nothing to ask for this job. */
   async #questionFor(tx: ReadTransaction, job: Job): Promise<Question | undefined> {
     if (!waits(job)) return undefined;
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // Its next try finds out whether the source answers again.
+    // Its next attempt will show whether the source is reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;
@@ -214,7 +215,7 @@ export class BacklogWatch {
     const { jobId } = question;
     let pending: number | undefined;
     await waitAtMost(runtime.clock, ANSWER_MS_MAX, signal, async (over) => {
-      // A source that cannot say is asked again in the next round.
+      // Failures are retried in the next round.
       pending = await this.#pending(question, over).catch(() => undefined);
     });
     if (signal.aborted) return;
@@ -229,7 +230,7 @@ export class BacklogWatch {
     return this.#parts.endpoints.open(source, once, data).pendingChangeCount(since, signal);
   }
 
-  /** Unless the job has run meanwhile. */
+  /** Stores the count, unless the job has run meanwhile. */
   async #note({ jobId, data }: Question, pending: number): Promise<void> {
     const { runtime, kv, jobs, backlogs } = this.#parts;
     await kv.transact(
@@ -253,21 +254,21 @@ function waits(job: Job): boolean {
   return job.state === "pending" && isReadable(job) && !hasEnded(decodeJob(job).state);
 }
 
-/** Where the nodes are in a round. */
+/** Progress of a round. */
 interface Round {
   readonly beganMs: number;
-  /** When the next jobs may be asked about. */
+  /** Time of the next turn. */
   readonly nextMs: number;
-  /** The last job that was looked at; "" before the first, undefined when the round is over. */
+  /** Last job scanned: "" before the first, undefined after the round. */
   readonly afterId: string | undefined;
 }
 
 const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 1;
 
-/** Older versions order jobs by their shown id, which has the place of the null. */
+/** The null is the place of the shown id, by which older versions order jobs. */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);
 }

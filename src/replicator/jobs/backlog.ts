@@ -1,24 +1,25 @@
 /**
- * The backlog of a job: whether there are changes that have not arrived on its target, since when, and how many.
+ * Backlog of a job: since when changes have been pending, and how many.
  *
- * Changes carry no time. So the age of the oldest one counts from when the replicator learned of it: a running job when it read
- * the change, or its source announced it; a waiting or paused job when its source was asked (`backlog-watch.ts`). Pure.
+ * Changes carry no timestamps, so the age of the oldest one counts from its discovery: when a
+ * running job read it or the source announced it, or when the source of a waiting or paused job was
+ * asked (`backlog-watch.ts`). Pure.
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 
 export interface Backlog {
-  /** Since when it has been known that something is to arrive, in ms since the epoch; undefined: all that is known has arrived. */
+  /** When the oldest pending change was discovered (milliseconds since the epoch), if any. */
   readonly sinceMs: number | undefined;
-  /** Changes that were to arrive at `seenMs`; undefined: the source could not say. With a filter, some of them may not match. */
+  /** Pending changes at `seenMs`, including those a filter may reject; undefined if unknown. */
   readonly pending: number | undefined;
   readonly seenMs: number;
 }
 
-/** What is stored of a running job is exact to this: so a job that keeps up, or falls behind slowly, writes nothing. */
+/** Accuracy of a running job's stored backlog: a job whose lag grows slowly writes nothing. */
 export const BACKLOG_STEP_MS = 5000;
 
-/** What is to be stored of a running job, beside what is stored; undefined: nothing. Never later than the truth. */
+/** Returns the backlog to store for a running job, if it has changed enough. */
 export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   if (actual.sinceMs === undefined) {
     return stored !== undefined && stored.sinceMs === undefined ? undefined : actual;
@@ -31,12 +32,12 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
   return movedMs < 0 || movedMs >= BACKLOG_STEP_MS ? actual : undefined;
 }
 
-/** The same at the end of a run, exactly: nobody measures until the source is asked. */
+/** Returns the backlog to store at the end of a run, which remains until the source is asked. */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
 }
 
-/** After the source of a job that does not run has been asked. */
+/** Returns the backlog after the source of a job that is not running has been asked. */
 export function backlogAsked(
   before: Backlog | undefined,
   pending: number,
@@ -45,12 +46,12 @@ export function backlogAsked(
   return { sinceMs: pending > 0 ? (before?.sinceMs ?? seenMs) : undefined, pending, seenMs };
 }
 
-/** In whole seconds; 0: all that is known has arrived. */
+/** Lag in whole seconds; 0 if no change is pending. */
 export function lagSec({ sinceMs }: Backlog, nowMs: number): number {
   return sinceMs === undefined ? 0 : Math.max(0, Math.floor((nowMs - sinceMs) / 1000));
 }
 
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 1;
 
 export function encodeBacklog({ sinceMs, pending, seenMs }: Backlog): Uint8Array {

@@ -1,4 +1,4 @@
-/** Stores the backlogs of jobs (`backlog.ts`), with their rows in the index of jobs. */
+/** Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { type Backlog, decodeBacklog, encodeBacklog } from "./backlog.ts";
@@ -13,13 +13,13 @@ export class Backlogs {
     this.#index = index;
   }
 
-  /** Undefined while nothing is known. */
+  /** Returns undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
     const value = await tx.get(this.#keys.backlog(jobId));
     return value && decodeBacklog(value);
   }
 
-  /** Those of several jobs, in their order. */
+  /** In the order of `jobIds`. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],
@@ -28,13 +28,13 @@ export class Backlogs {
     return values.map((value) => value && decodeBacklog(value));
   }
 
-  /** In a transaction that knows that the job is there. */
+  /** The job must exist. */
   async set(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     tx.set(this.#keys.backlog(jobId), encodeBacklog(backlog));
     await this.#index.behind(tx, jobId, backlog.sinceMs);
   }
 
-  /** After the job was removed. */
+  /** Call it after the job has been removed. */
   remove(tx: Transaction, jobId: string): void {
     tx.clear(this.#keys.backlog(jobId));
   }

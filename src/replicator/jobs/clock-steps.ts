@@ -1,10 +1,12 @@
 /**
- * Due times are wall time. When a clock goes back, what was to run in a minute would wait for as much longer as it went.
+ * Corrects due times after a clock was set back. Due times are wall-clock times, so jobs would
+ * otherwise wait longer by the size of the step.
  *
- * Who put a job into the queue noted when, by the same clock. A time in the future tells that this clock was ahead, and by how much at least,
- * so the job is due as long after now as it was to be due after then. Every node looks at its own clock, and at all jobs that wait when
- * it went back, when another process is gone, whose clock may have been ahead, and when it starts itself. A parked job that is due within
- * an audit interval is left: no job has to be looked at sooner, and there are so many of them.
+ * A job's update time, written by the same clock as its due time, shows whether that clock was
+ * ahead: if it is in the future, the job's remaining wait is counted from now. Each node checks its
+ * clock, and all waiting jobs after a step back, after another process (whose clock may have been
+ * ahead) is gone, and at startup. Parked jobs due within the audit interval are skipped: there are
+ * many, and none is urgent.
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
@@ -18,13 +20,13 @@ import { REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "./job-data-record.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Clocks of nodes differ, and are corrected, by less. */
+/** Smaller differences between clocks, and corrections, are normal. */
 const STEP_MS_MIN = 10_000;
-/** How often a node looks at its clock. */
+/** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Jobs whose due times are read in one transaction, and those of them whose data are; and the pause behind the former. All jobs are
- * looked at, and hardly one has to be moved.
+ * Jobs per transaction whose due times (and data) are read, and the pause after it. All jobs are
+ * checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;
@@ -35,7 +37,7 @@ export interface ClockStepsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly parked: ParkedJobs;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "auditIntervalSec">;
 }
 
@@ -98,13 +100,13 @@ export class ClockSteps {
     }
   }
 
-  /** Whether a job waits for a time to come, which tells nothing yet of who put it there. */
+  /** Whether a job waits for a future time, whoever set it. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
   }
 
-  /** Whether a parked job would be looked at as soon as any that parks now. */
+  /** Whether a parked job is due no later than one that parks now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
@@ -119,7 +121,7 @@ export class ClockSteps {
         const job = await jobs.get(tx, name);
         const dueSec = job && this.#newDueSec(job);
         if (job === undefined || dueSec === undefined) return;
-        // Noted as of now, it is not found again.
+        // With the current update time, the job is not found again.
         const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
         await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
       },
@@ -133,7 +135,7 @@ export class ClockSteps {
   }
 }
 
-/** When a job is due that waits until `dueSec`, if a clock that was ahead put it there; undefined: it stays. */
+/** Corrects the due time of a job set by a clock that was ahead; undefined if correct. */
 export function dueAfterStep(
   dueSec: number,
   {
@@ -148,7 +150,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // It waits for a time of the day, by whichever clock.
+  // The job waits for a time of day, which does not depend on the clock that set it.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

@@ -1,4 +1,4 @@
-/** Every cell of the tables that say what becomes of a job; the page about the replicator shows the same. */
+/** Tests every cell of the decision tables, which the replicator's documentation repeats. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
@@ -30,7 +30,7 @@ const CAUSE: FailureCause = {
   side: "source",
   host: "host:5984",
 };
-/** What failures a run leaves the job with, by how it ended; undefined: as it was. */
+/** Failure class after a run, by ending; undefined if unchanged. */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
   "round-completed": "none",
@@ -80,7 +80,7 @@ function dataOf(kind: JobKind): ReplicationJobData {
   return { ...newJobData(origin, 0), errorCount: 3, stallCount: 1 };
 }
 
-/** The table with this heading: its rows, by their first cell. */
+/** Returns the rows of the table with this heading, by their first cell. */
 function tableOf(heading: string): Map<string, string[]> {
   const [, rest = ""] = PAGE.split(`| ${heading} |`);
   const lines = rest.split("\n").slice(2);
@@ -212,7 +212,7 @@ describe("a job with hours whose run failed", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // The hours are over when the pause is, have not begun, and ended long ago.
+    // The pause ends after the hours, before them, and long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
     expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);

@@ -1,7 +1,7 @@
 /**
- * Decides what becomes of a job; no other file does. It is pure, like `choose-stops.ts`. Its callers find out how a run
- * ended, what is wanted of a job and what the store knows of it, and carry the decision out. `docs/spec/replicator.md`
- * shows the same tables.
+ * Decides the next state of a job; no other file does. Pure, like `choose-stops.ts`. Callers
+ * determine how a run ended, what was requested and what is stored, and apply the decision.
+ * `docs/spec/replicator.md` contains the same tables.
  */
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
@@ -17,60 +17,59 @@ import {
   type RunOutcome,
 } from "./job-data.ts";
 
-/** When a paused job is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
+/** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/** The share by which a job stays parked for less or more than it may: jobs that parked together do not come back together. */
+/** Jitter of the parking time, so that jobs parked together do not return together. */
 const AUDIT_JITTER = 0.1;
 
-/** How long a job stays parked at most, in seconds. */
+/** Maximum parking time, in seconds. */
 export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }
 
-/** To try whether its own store has room again costs nobody else anything: a job that failed for want of it waits no longer than this. */
+/** Maximum pause after a full disk of our own store, since a retry costs no other server. */
 const STORE_PAUSE_SEC_MAX = 30;
 
-/** When a job that has ended looks again whether the owner of its replication has tried their failures. */
+/** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
 /** How a run ended. */
 export type RunEnding =
-  /** It came to the end of the changes. */
+  /** All changes were copied. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
-  /** The same, and its schedule says when it begins the next time. */
+  /** All changes were copied; the schedule starts the next run. */
   | { readonly kind: "round-completed"; readonly nextSec: number }
-  /** Its schedule lets it run later: its hours are over, or the source has too few changes. */
+  /** The schedule postpones the run: outside its hours, or too few pending changes. */
   | { readonly kind: "not-now"; readonly nextSec: number }
   /**
-   * All that the source had at `updateSequence` has arrived, and it has been quiet for `park_after_sec`; or its schedule waits for more
-   * changes than these.
+   * The source is idle and everything up to `updateSequence` has arrived, or too little changed.
    */
   | {
       readonly kind: "quiet";
       readonly updateSequence: SourceSequence;
       readonly pending: number;
-      /** Undefined for a run that has not asked both sides. */
+      /** Undefined if the run has not asked both sides. */
       readonly startTimes: StartTimes | undefined;
     }
-  /** It had its turn, its node stops, or an operator decided something. */
+  /** Its turn ended, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
-  /** Nothing moved, though something should have. */
+  /** No progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
-  /** `unreachable`: the origin of a server that could not be reached. */
+  /** `unreachable` is the origin of an unreachable server. */
   | {
       readonly kind: "crashed";
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
       readonly unreachable: string | undefined;
     }
-  /** A server wants it to come later (`max_backoff`). */
+  /** A server demanded a longer pause than allowed (`max_backoff`). */
   | {
       readonly kind: "put-off";
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
     }
-  /** The store of the job refuses to be written, as on a full disk. */
+  /** The job's store rejected writes, for example on a full disk. */
   | {
       readonly kind: "store-refused";
       readonly failure: ReplicationFailure;
@@ -80,16 +79,16 @@ export type RunEnding =
   | { readonly kind: "met-transient"; readonly failure: ReplicationFailure }
   | { readonly kind: "met-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
-  /** Nodes died over it (`hazard.ts`): it waits for an operator. */
+  /** Nodes have died running it (`hazard.ts`): an operator has to decide. */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
-  /** A run for the failures alone: they were tried, it was stopped before, or another job owns the replication. */
+  /** Runs that only retry failures: done, stopped, or another job owns the replication. */
   | { readonly kind: "list-tried" }
   | { readonly kind: "list-stopped" }
   | { readonly kind: "list-met" };
 
 export type JobKind = "transient one-shot" | "transient continuous" | "persistent" | "rule";
 
-/** `same`: what it was before the run. */
+/** `same` keeps the outcome from before the run. */
 type Outcome = RunOutcome | "same";
 
 const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
@@ -99,7 +98,7 @@ const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
   rule: outcome,
 });
 
-/** What becomes of a job, by how its run ended. */
+/** Outcome of a job, by how its run ended and the kind of job. */
 export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKind, Outcome>>>> = {
   completed: ALL("completed"),
   "round-completed": ALL("pending"),
@@ -107,12 +106,12 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   quiet: ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
-  // The caller of a one-shot transient job waits for the answer. No caller waits for the others, and users rely on them.
+  // A transient one-shot job has a waiting caller. Users rely on retries of the others.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "put-off": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "met-transient": ALL("crashing"),
-  // Nobody asks a second time for the job of a rule: it waits until the document is gone.
+  // A rule requests its job only once, so it has to wait until the document is deleted.
   "met-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -121,21 +120,21 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "list-met": ALL("same"),
 };
 
-/** What is written of a run that ended. */
+/** Changes written at the end of a run. */
 export type Fate = Ended & {
-  /** In seconds since the epoch; `list`: as `decideList` says; `ended`: not again. */
+  /** Seconds since the epoch; `list` defers to `decideList`; `ended` means never. */
   readonly due: number | "list" | "ended";
-  /** A server for whose return the job waits, beside its own pause. */
+  /** An unreachable server whose recovery ends the job's pause. */
   readonly unreachable: string | undefined;
 };
 
 export interface RunFacts {
   readonly nowSec: number;
-  /** The pause after so many errors in a row. */
+  /** Pause after this number of consecutive errors. */
   readonly pauseSec: (errorCount: number) => number;
-  /** A random number from 0 to 1. */
+  /** Random number in [0, 1). */
   readonly chance: number;
-  /** How long a job stays parked at most: then it looks whether both databases are still what they were. */
+  /** Maximum parking time before both databases are checked. */
   readonly auditIntervalSec: number;
 }
 
@@ -146,12 +145,12 @@ export function kindOf({
 }: Pick<ReplicationJobData, "document" | "rule" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
   if (rule !== undefined) return "rule";
-  // Nobody waits for the answer of a job that runs again and again.
+  // A recurring job has no waiting caller.
   const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
   return isLasting ? "transient continuous" : "transient one-shot";
 }
 
-/** What becomes of a job whose run ended so. `job`: as the run left it; `before`: as the run found it. */
+/** Decides about a job after a run. `before`: at its start; `job`: at its end. */
 export function decideRun(
   ending: RunEnding,
   job: ReplicationJobData,
@@ -221,14 +220,14 @@ export function decideRun(
       const failure = failureOf(ending);
       const errors = errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
-      // A request for a replication's list is for the owner of the replication.
+      // The replication's owner handles a request to retry the list.
       const due = ending.kind === "met-persistent" ? "ended" : "list";
       return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }
   }
 }
 
-/** Of a job that will run again. */
+/** Counters of a job that will run again. */
 function countsAfter(
   kind: RunEnding["kind"],
   { errorCount, stallCount }: Pick<ReplicationJobData, "errorCount" | "stallCount">,
@@ -248,7 +247,7 @@ function failureOf(ending: RunEnding): ReplicationFailure {
   return ending.failure;
 }
 
-/** Why the job fails from now on, or goes on failing; undefined: this run says nothing about that. */
+/** Returns the cause of a failure, or undefined if the run neither failed nor stalled. */
 function causeOf(ending: RunEnding): FailureCause | undefined {
   switch (ending.kind) {
     case "crashed":
@@ -271,11 +270,11 @@ function reasonOf({ error, reason }: ReplicationFailure): string {
   return `${error}: ${reason}`;
 }
 
-/** What the list of failures of a job that has ended asks for. */
+/** Action required by the list of failures of an ended job. */
 export interface ListFate {
-  /** When the list is due to be tried; undefined: it is not. */
+  /** When to retry the list, if at all. */
   readonly dueAtSec: number | undefined;
-  /** What is written of the request to try it. */
+  /** Update of the stored request to retry it. */
   readonly request: "keep" | "ask" | "end";
 }
 
@@ -285,18 +284,18 @@ export function decideList(
     readonly isAsked: boolean;
     readonly isEmpty: boolean;
     readonly isPersistent: boolean;
-    /** `failure_retry_sec`; 0: only when asked. */
+    /** `failure_retry_sec`; 0 for retries only on request. */
     readonly retrySec: number;
-    /** `keep_finished_sec`; 0: it stays. */
+    /** `keep_finished_sec`; 0 to keep the job. */
     readonly keepSec: number;
   },
   nowSec: number,
 ): ListFate {
-  // The request came too late for the run that ended.
+  // The request arrived too late for the run that ended.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
-  // A job that fails for good would fail again: it must not run in circles.
+  // A permanently failed job would fail again, in an endless loop.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
-  // Then the job is deleted.
+  // The job is then deleted.
   if (state === "completed" && list.isEmpty && list.keepSec > 0) {
     return { dueAtSec: nowSec + list.keepSec, request: "keep" };
   }
@@ -306,20 +305,20 @@ export function decideList(
   return { dueAtSec: nowSec + list.retrySec, request: "ask" };
 }
 
-/** When a parked job is due: to look at both databases, or sooner, to try the failures of its list again. */
+/** Due time of a parked job: the next audit, or an earlier retry of its failures. */
 export function decideParked(
   auditAtSec: number,
   list: { readonly isAsked: boolean; readonly isEmpty: boolean; readonly retrySec: number },
   nowSec: number,
 ): number {
   const { isAsked, isEmpty, retrySec } = list;
-  // The request came too late for the run that ended.
+  // The request arrived too late for the run that ended.
   if (isAsked) return nowSec;
   const retries = retrySec > 0 && !isEmpty;
   return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
 }
 
-/** When a job is due that would be due then, after what operators decided while it ran. */
+/** Adjusts a due time to operators' decisions made during the run. */
 export function decideDue(
   dueAtSec: number,
   control: { readonly isPaused: boolean; readonly isDecidedAnew: boolean },
@@ -329,7 +328,7 @@ export function decideDue(
   return control.isDecidedAnew ? nowSec : dueAtSec;
 }
 
-/** Where a job is for those who want something of it. `list-due`: it has ended, and its failures are to be tried again. */
+/** Phases of a job for requests. `list-due`: it has ended, and its failures are due for a retry. */
 export const JOB_PHASES = [
   "pending",
   "running",
@@ -350,15 +349,15 @@ export function phaseOf(
 }
 
 /**
- * A wish: what a user, an operator or a service wants of a job.
+ * A request by a user, an operator or a service.
  *
- *   pause, resume, retry, reset, cancel   an operator; `reset` also from a sequence
- *   stop          its user cancels a transient job (`_replicate`)
- *   same, other   its document is written, or it is asked for, again: with the same replication, or another
- *   try-list      its failures are to be tried again
- *   reachable     the server answers again that it could not reach
- *   changed       its source has changed since it parked, or cannot be watched any more
- *   old           it ended longer ago than anybody may ask for
+ *   pause, resume, retry, reset, cancel   an operator; `reset` also with a start sequence
+ *   stop          the user cancels a transient job (`_replicate`)
+ *   same, other   written or requested again, with the same replication or another one
+ *   try-list      its failures are to be retried
+ *   reachable     an unreachable server has recovered
+ *   changed       the source of a parked job has changed, or can no longer be watched
+ *   old           it ended longer ago than results are kept
  */
 export const JOB_WISHES = [
   "pause",
@@ -377,18 +376,18 @@ export const JOB_WISHES = [
 export type JobWish = (typeof JOB_WISHES)[number];
 
 /**
- * What is done about it.
+ * Reaction to a request.
  *
- *   nothing        it is so already, or it makes no difference
- *   refuse-ended   the job has ended: it can be retried and reset
- *   refuse-paused  the job is paused: it has to be resumed
- *   pause          it is never due
- *   due            it is due at once
- *   due-soon       it is due at once, a little spread with the others
- *   again          it is due at once, and how it ended last is forgotten
- *   restart        the same, and it begins where it is told, with figures that begin at zero
- *   restart-later  the same, when it is resumed
- *   replace        a new job takes its place
+ *   nothing        no effect
+ *   refuse-ended   rejected, because the job has ended: it can be retried or reset
+ *   refuse-paused  rejected, because the job is paused: it has to be resumed
+ *   pause          never due
+ *   due            due immediately
+ *   due-soon       due within a short random time, to spread the load
+ *   again          due immediately, clearing its last outcome
+ *   restart        as `again`, from the requested sequence and with zeroed statistics
+ *   restart-later  as `restart`, once the job is resumed
+ *   replace        replaced by a new job
  *   remove
  */
 export type JobStep =
@@ -404,7 +403,7 @@ export type JobStep =
   | "replace"
   | "remove";
 
-/** What is done, by where the job is. A job that is running learns of it through its watch. */
+/** Reactions by phase. A running job is notified through its watch. */
 export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobWish, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
   parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },
@@ -444,7 +443,7 @@ function ended() {
   } as const satisfies Record<JobWish, JobStep>;
 }
 
-/** What is done instead when the job is paused, wherever it is. */
+/** Exceptions for paused jobs, in any phase. */
 export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobWish, JobStep>>> = {
   pause: "nothing",
   resume: "due",

@@ -1,6 +1,7 @@
 /**
- * Jobs that fail, grouped by the class, side and host of their last failure. The counts are the index's, so a group of a hundred
- * thousand jobs costs as much as one of ten. Of each group that is shown, the jobs that fail longest are looked at.
+ * Failing jobs, grouped by class, side and host of their last failure. Counts come from the index,
+ * so that large groups cost no more than small ones. Only the longest-failing jobs of each group
+ * shown are read.
  */
 import { smallest } from "../../base/index.ts";
 import type { JobName, Jobs } from "../../jobs/index.ts";
@@ -17,24 +18,23 @@ import { causeSinceList } from "./job-status.ts";
 import type { JobEntry } from "./job-views.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
 
-/** Of a group, so many jobs are looked at. */
+/** Jobs read per group. */
 const LOOKED_AT_MAX = 20;
 
 export interface FailingGroup extends FailureCauseKey {
   readonly count: number;
-  /** The job of the group that fails longest. */
+  /** The job that has been failing longest. */
   readonly example: JobEntry;
-  /** Its last failure. */
   readonly failing: Failing;
-  /** When the first of the jobs that fail longest is tried again; undefined where all of those run, are paused or have ended. */
+  /** Next retry among the jobs read; undefined if all are running, paused or ended. */
   readonly nextTryMs: number | undefined;
 }
 
 export interface FailingGroupsPage {
   readonly groups: readonly FailingGroup[];
-  /** All groups that there are. */
+  /** Total number of groups. */
   readonly total: number;
-  /** The jobs of all groups. */
+  /** Number of jobs in all groups. */
   readonly jobCount: number;
 }
 
@@ -56,7 +56,7 @@ export class FailingGroups {
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
-  /** The largest group first; groups of one size by the names of their hosts. */
+  /** Largest groups first, then by host name. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<FailingGroupsPage> {
     const { kv, index } = this.#parts;
     const counts = await index.read(kv, (view) => this.#counts.causes(view, undefined));
@@ -71,7 +71,7 @@ export class FailingGroups {
     return { groups, total: ordered.length, jobCount: sum(counts.values()) };
   }
 
-  /** Undefined when none of its jobs fails any more. */
+  /** Returns undefined if none of its jobs is failing any more. */
   async #group(view: IndexView, cause: string, count: number): Promise<FailingGroup | undefined> {
     const { jobs } = this.#parts;
     const { tx } = view;

@@ -1,17 +1,17 @@
 /**
- * That a job fails: from the first run that fails until a success that holds, whatever state the job is in meanwhile. A job
- * that is tried again runs, and is failing all the same. Pure.
+ * Failure status of a job: from its first failed run until a lasting success, regardless of its
+ * state meanwhile. A job being retried is running, but still failing. Pure.
  */
 
 import type { FailureClass } from "../../contract/index.ts";
 
-/** Why a run ended, in CouchDB's words. */
+/** Reason for the end of a run, in CouchDB's terms. */
 export interface ReplicationFailure {
   readonly error: string;
   readonly reason: string;
 }
 
-/** What was asked of an endpoint when it failed. */
+/** The operation on an endpoint that failed. */
 export type FailurePhase =
   | "open"
   | "filter"
@@ -21,32 +21,32 @@ export type FailurePhase =
   | "write"
   | "checkpoint";
 
-/** Where a run failed; undefined members are not known, or have no meaning. */
+/** Where a run failed. Members are undefined if unknown or not applicable. */
 export interface FailurePlace {
   readonly phase: FailurePhase | undefined;
   readonly side: "source" | "target" | undefined;
-  /** Of the server, with a port that is not the scheme's; undefined for a database of our own. */
+  /** Host, with any non-default port; undefined for a local database. */
   readonly host: string | undefined;
 }
 
 export const NO_PLACE: FailurePlace = { phase: undefined, side: undefined, host: undefined };
 
-/** Why a run failed, for those who list and count. */
+/** Cause of a failure, for lists and counters. */
 export interface FailureCause extends FailurePlace {
   readonly class: FailureClass;
 }
 
-/** The last failure, and since when there is no success. */
+/** The last failure, and the time since the last success. */
 export interface Failing extends FailureCause, ReplicationFailure {
-  /** When the first run failed. */
+  /** Time of the first failed run. */
   readonly sinceMs: number;
-  /** When the last one did. */
+  /** Time of the last failed run. */
   readonly lastMs: number;
-  /** Runs that have failed since. */
+  /** Number of failed runs. */
   readonly tries: number;
 }
 
-/** One more run has failed. */
+/** Returns the status after a further failed run. */
 export function failingAfter(
   before: Failing | undefined,
   { error, reason }: ReplicationFailure,
@@ -67,7 +67,7 @@ export function failingAfter(
   };
 }
 
-/** By the words that `_scheduler` shows. */
+/** By `error` in `_scheduler`. */
 const CLASSES_BY_ERROR: ReadonlyMap<string, FailureClass> = new Map([
   ["nxdomain", "dns"],
   ["timeout", "timeout"],
@@ -89,12 +89,11 @@ const CLASSES_BY_ERROR: ReadonlyMap<string, FailureClass> = new Map([
   ["bad_rep_doc", "invalid"],
 ]);
 
-/** What the words alone say. */
 export function classOfError(error: string): FailureClass {
   return CLASSES_BY_ERROR.get(error) ?? "other";
 }
 
-/** What an HTTP status says, whatever it was about; undefined: nothing. */
+/** Returns the class of an HTTP status, or undefined if it is not specific. */
 export function classOfStatus(status: number): FailureClass | undefined {
   switch (status) {
     case 401:
@@ -115,9 +114,9 @@ export function classOfStatus(status: number): FailureClass | undefined {
   }
 }
 
-/** What the system's word for a broken or refused connection says: the `cause` of HTTP_REQUEST_FAILED. */
+/** Returns the class of a network error (the `cause` of HTTP_REQUEST_FAILED). */
 export function classOfNetworkError(cause: string): FailureClass {
-  // A login that got another answer.
+  // An unexpected response to a login.
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return classOfStatus(Number(status)) ?? "other";
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") return "dns";
@@ -125,5 +124,5 @@ export function classOfNetworkError(cause: string): FailureClass {
   return TLS_ERROR.test(cause) ? "tls" : "unreachable";
 }
 
-/** Node.js's and OpenSSL's words for certificates and handshakes. */
+/** Error codes of Node.js and OpenSSL for certificates and handshakes. */
 const TLS_ERROR = /CERT|^ERR_(?:TLS|SSL)|^UNABLE_TO_|SELF_SIGNED|^EPROTO$|^HOSTNAME_MISMATCH$|CRL/;

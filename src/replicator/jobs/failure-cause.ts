@@ -1,26 +1,26 @@
 /**
- * Where and of what class the last failure of a job was: by this, jobs that fail are grouped. A cause has a text, which begins with the
- * host, so that the causes of a host stand together. Pure.
+ * Keys for grouping failing jobs by class, side and host of their last failure. The text of a key
+ * begins with the host, so that keys of one host are adjacent. Pure.
  */
 import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
 import type { FailureCause } from "./failing.ts";
 import { listedName } from "./listed-name.ts";
 
-/** Undefined members have no meaning for the failure, or are not known. */
+/** Members are undefined if unknown or not applicable. */
 export type FailureCauseKey = Pick<FailureCause, "class" | "side" | "host">;
 export type FailureSide = NonNullable<FailureCause["side"]>;
 
 export const FAILURE_SIDES: readonly FailureSide[] = ["source", "target"];
-/** In place of a side or host that there is none of; no host has this name. */
+/** Placeholder for a missing side or host. Not a valid host name. */
 export const NONE = "-";
-/** No host has it. */
+/** Separator; cannot occur in host names. */
 const BAR = "|";
 
-/** Which failures are asked for; an absent member asks for any. */
+/** Filter for failures; an absent member matches any. */
 export interface CauseFilter {
   readonly error?: FailureClass;
   readonly side?: FailureSide | typeof NONE;
-  /** `HOST`, on any port, `HOST:PORT`, or `HOST:` for the scheme's own port; `-` for failures without one. */
+  /** `HOST` on any port, `HOST:PORT`, or `HOST:` for the default port; `-` for no host. */
   readonly host?: string;
 }
 
@@ -28,7 +28,7 @@ export function causeKeyText({ class: failureClass, side, host }: FailureCauseKe
   return [host ?? NONE, side ?? NONE, failureClass].join(BAR);
 }
 
-/** Undefined for what `causeKeyText` does not make. */
+/** Returns undefined for a text not created by `causeKeyText`. */
 export function parseCauseKey(text: string): FailureCauseKey | undefined {
   const parts = text.split(BAR);
   const failureClass = FAILURE_CLASSES.find((name) => name === parts.at(-1));
@@ -50,19 +50,19 @@ export function matchesCause(
   );
 }
 
-/** Whether the host, with its port, is the one that was named. */
+/** Whether the host (with port) matches the name in a filter. */
 function isAtHost(named: string, host: string): boolean {
   if (hasOwnPort(named)) return host === named.slice(0, -1);
   return host === named || (host.startsWith(named) && /^:\d+$/.test(host.slice(named.length)));
 }
 
-/** What the texts of the causes at a host begin with, in order: with a port, and without one. */
+/** Returns the key prefixes for a host in ascending order: with a port, and without. */
 export function causePrefixes(host: string): readonly string[] {
   const named = listedHost(host);
   return hasOwnPort(named) ? [`${named.slice(0, -1)}${BAR}`] : [`${named}:`, `${named}${BAR}`];
 }
 
-/** An empty port is that of the scheme (RFC 3986), which hosts do not show. */
+/** An empty port denotes the scheme's default (RFC 3986), which hosts omit. */
 function hasOwnPort(named: string): boolean {
   return named.endsWith(":");
 }

@@ -1,9 +1,9 @@
 /**
- * Runs whose jobs were removed. A run may go on for a moment after its job is gone, so the transaction that removes the
- * job leaves a row, which the worker of the run clears when the run has ended. Until then no other run of the
- * replication begins, and no answer says that the job is gone.
+ * Runs whose jobs were removed. A run may continue briefly after its job has been removed. The
+ * removing transaction therefore adds a row, which the worker deletes when the run has ended. Until
+ * then, no other run of the replication starts, and the removal is not acknowledged.
  *
- * The row of a worker that is no member any more counts for nothing: it had ended its runs before it could be expelled.
+ * Rows of former workers are ignored: a worker ends its runs before it can be expelled.
  */
 import { EMPTY_BYTES, errorCode, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { Jobs, WorkerId } from "../../jobs/index.ts";
@@ -22,9 +22,9 @@ import { type HaltedRun, ReplicatorKeys } from "../replicator-keys.ts";
 import { databaseUuidOf, REPLICATION_JOB_TYPE } from "./job-data.ts";
 
 const FORMAT = 1;
-/** Rows read in one transaction. Each is short, and a node has some hundred runs. */
+/** Rows read per transaction. They are short, and a node has some hundred runs. */
 const ROWS_MAX = 5000;
-/** Pause before a row is cleared again that the store did not clear. */
+/** Pause before retrying to delete a row after the store failed. */
 const REFUSED_PAUSE_MS = 1000;
 
 export interface HaltedRunsParts {
@@ -32,11 +32,11 @@ export interface HaltedRunsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly subspace: Subspace;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
-/** Ends a run of this node without another write; settles when it has ended, or if there is none. */
+/** Ends a local run without further writes. Settles when it has ended, or does not exist. */
 export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 
 export class HaltedRuns {
@@ -49,12 +49,12 @@ export class HaltedRuns {
     this.#keys = new ReplicatorKeys(parts.subspace);
   }
 
-  /** Number of halts that this process has committed. */
+  /** Number of halts committed by this process. */
   get count(): number {
     return this.#count;
   }
 
-  /** In the transaction that removes the job of the run. */
+  /** Must be called in the transaction that removes the job. */
   note(tx: Transaction, run: HaltedRun, replicationId: string | undefined): void {
     tx.set(this.#keys.haltedRun(run), packTuple([FORMAT, replicationId ?? null]));
     if (replicationId !== undefined) {
@@ -63,7 +63,7 @@ export class HaltedRuns {
     this.#announce(tx);
   }
 
-  /** In the transaction that marks a database or rule whose jobs are removed later. */
+  /** Must be called in the transaction that marks a database or rule for removal. */
   noteDatabase(tx: Transaction): void {
     this.#announce(tx);
   }
@@ -75,21 +75,18 @@ export class HaltedRuns {
     });
   }
 
-  /** Whether a run of the replication has lost its job and may still copy. */
+  /** Whether a run of the replication may still copy after its job was removed. */
   async isUnderWay(tx: ReadTransaction, replicationId: string): Promise<boolean> {
     const rows = await this.#rowsIn(tx, this.#keys.haltedReplications(replicationId));
     return (await this.#alive(tx, rows)).length > 0;
   }
 
-  /** Settles when no run of the replication is left that has lost its job. */
+  /** Settles when all runs of the replication without a job have ended. */
   untilEnded(replicationId: string, signal: AbortSignal): Promise<void> {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationId)), signal);
   }
 
-  /**
-   * Settles when all runs have ended whose jobs, databases or rules are removed by now. It waits no longer than the queue
-   * waits for a silent job.
-   */
+  /** Settles when the runs of all jobs removed so far have ended, or after the activity timeout. */
   async settled(signal: AbortSignal): Promise<void> {
     const { kv, runtime, config } = this.#parts;
     let left = await kv.read((tx) => this.#doomed(tx));
@@ -104,7 +101,7 @@ export class HaltedRuns {
     );
   }
 
-  /** Runs that are to end: their jobs are removed, or will be with their database or rule. */
+  /** Runs that must end because their job, database or rule was removed. */
   async #doomed(tx: ReadTransaction): Promise<readonly HaltedRun[]> {
     const halted = await this.#alive(tx, await this.#rowsIn(tx, this.#keys.haltedRuns()));
     const marks = await tx.snapshot.getRangePage(this.#keys.removedDatabases());
@@ -138,7 +135,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Ends the runs of this worker that have lost their jobs, until aborted. */
+  /** Ends this worker's runs that have lost their jobs, until aborted. */
   async serve(worker: WorkerId, halt: HaltRun, signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
     const ending = new Map<string, Promise<void>>();
@@ -158,7 +155,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // A watch that breaks tells nothing, and the rows are read again.
+          // If the watch breaks, read the rows again.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();
@@ -169,7 +166,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Rows of members; the others are cleared by whoever may write. */
+  /** Rows of current workers; the others are deleted by writing transactions. */
   async #alive(tx: ReadTransaction, rows: readonly HaltedRun[]): Promise<readonly HaltedRun[]> {
     const { workers } = this.#parts.jobs;
     const members = new Map<WorkerId, boolean>();
@@ -192,7 +189,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Removes the rows of runs that have ended. */
+  /** Removes the rows of ended runs. */
   async clear(tx: Transaction, runs: readonly HaltedRun[]): Promise<void> {
     for (const run of runs) {
       const value = await tx.get(this.#keys.haltedRun(run));
@@ -206,7 +203,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Removes the rows of workers that are no members any more, up to a page of them. */
+  /** Removes up to a page of rows of former workers. */
   async forgetLost(tx: Transaction): Promise<void> {
     const rows = await this.#rowsIn(tx, this.#keys.haltedRuns());
     const alive = new Set(await this.#alive(tx, rows));
@@ -244,5 +241,5 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
   }
 }
 
-/** Made once, as in `job-subscriptions.ts`. */
+/** Created once, as in `job-subscriptions.ts`. */
 const OVER = new Error("The waiting is over");

@@ -1,33 +1,33 @@
 /**
- * Work of a run that may end its node, such as parsing a very long answer. It is stored before it begins, so that the next
- * run knows whether a node died over it. A job over which two nodes died in a row is quarantined until an operator decides
- * otherwise.
+ * Work that may crash its node, such as parsing a very long response. It is recorded before it
+ * starts, so that the next run detects a crash. A job whose runs crashed two nodes consecutively is
+ * quarantined until an operator acts.
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { ReplicationFailure } from "./failing.ts";
 
 export interface Hazard {
-  /** The operator's decision that was in force. */
+  /** Number of the operator's decision in effect. */
   readonly decision: number;
   readonly deathCount: number;
-  /** For people. Absent between two runs. */
+  /** Description. Absent between runs. */
   readonly work?: string;
 }
 
 export const NO_HAZARD: Hazard = { decision: 0, deathCount: 0 };
 
-/** One death may have any reason. */
+/** A single crash may have any cause. */
 const DEATHS_MAX = 2;
 
 const FORMAT = 1;
 
-/** The hazard as the next run finds it: work that was never finished was a node's last. */
+/** Returns the hazard at the start of the next run: unfinished work means that the node crashed. */
 export function afterDeath({ work, ...hazard }: Hazard): Hazard {
   return work === undefined ? hazard : { ...hazard, deathCount: hazard.deathCount + 1 };
 }
 
-/** Why a job must not run, if nodes died over it. `work`: what they did last. */
+/** Returns why the job is quarantined, if nodes crashed doing its `work`. */
 export function quarantine(
   { deathCount }: Hazard,
   work: string | undefined,

@@ -1,4 +1,4 @@
-/** What holds a job back now: why it does not copy, or not faster. */
+/** Why a job is not copying, or not copying faster. */
 import type { Jobs } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
@@ -10,15 +10,15 @@ import type { JobEntry } from "./job-views.ts";
 import { groupOf } from "./replication-group.ts";
 
 /**
- *   paused    an operator paused it
- *   storage   the disk of the store is full, so that nothing it does can be stored
- *   outage    it waits for a server that could not be reached
- *   limiter   a server wants fewer requests (429)
- *   budget    an operator's limit for a server
- *   backoff   the pause after a failure
- *   schedule  its next run is not yet due
- *   share     it is due, and a group that has used less of its shares is next
- *   slot      it is due, and no node has a free slot
+ * - paused: by an operator
+ * - storage: the store's disk is full, so that no progress can be saved
+ * - outage: waits for an unreachable server
+ * - limiter: a server demands fewer requests (429)
+ * - budget: an operator's limit for a server
+ * - backoff: pause after a failure
+ * - schedule: the next run is not yet due
+ * - share: due, but a group with a lower standing is next
+ * - slot: due, but no node has a free slot
  */
 export type HeldBackBy =
   | "paused"
@@ -31,17 +31,17 @@ export type HeldBackBy =
   | "share"
   | "slot";
 
-/** What the store knows beside the job. */
+/** Information from the store besides the job. */
 export interface HeldBackFacts {
   readonly nowSec: number;
-  /** Whether the job is due at once when a server answers that could not be reached. */
+  /** Whether the job becomes due when an unreachable server recovers. */
   readonly awaitsServer: boolean;
   /** Whether another group is next. */
   readonly isOthersTurn: boolean;
   readonly isStoreFull: boolean;
 }
 
-/** Undefined: nothing, or the job has ended. */
+/** Returns undefined if nothing holds it back, or it has ended. */
 export function heldBackBy(
   { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
   { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,
@@ -68,7 +68,7 @@ export class HeldBack {
     this.#keys = new ReplicatorKeys(subspace);
   }
 
-  /** Of each of these jobs, in their order. Snapshots: nothing conflicts with it. */
+  /** In the order of `entries`. Reads snapshots, so it causes no conflicts. */
   async of(
     tx: ReadTransaction,
     entries: readonly JobEntry[],

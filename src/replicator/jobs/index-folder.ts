@@ -1,12 +1,12 @@
 /**
- * Folds the changes of jobs into the rows of their lists once there are enough of them: a service of every node, since every node changes
- * jobs. Each looks when it has written some events itself; which of them then folds does not matter.
+ * Folds job changes from the log into the rows of the job index, in batches. A service of every
+ * node: each node checks after writing events itself, and any of them may fold.
  */
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog } from "./job-event-log.ts";
 import type { JobIndex } from "./job-index.ts";
 
-/** More at once touch fewer pages for each change, and are more work for each reader until then. */
+/** Larger batches touch fewer pages per change, but cost readers more until then. */
 const FOLDED_EVENTS_MIN = 1000;
 
 export interface IndexFolderParts {
@@ -26,7 +26,7 @@ export class IndexFolder {
   async run(signal: AbortSignal): Promise<void> {
     const { kv, index, events } = this.#parts;
     while (!signal.aborted) {
-      // First what those left who ran before.
+      // Start with what previous processes left.
       while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
       await events.written.notified(signal).catch(() => {});
     }

@@ -1,17 +1,17 @@
 /**
- * The last events of the log, whose changes the rows and counters of the index do not have yet. Who reads rows adds them
- * (`IndexView`); a fold writes them. They are kept in memory, so that a reader takes from the store only what is new to it.
+ * The tail of the event log: changes not yet folded into the rows and counters of the index.
+ * Readers add them (`IndexView`), and a fold writes them. They are cached, so that readers load
+ * only new ones. A tail too long for memory must be folded first.
  *
- * A tail that is too long for memory is not read: its changes are to be folded first.
- *
- * What is kept is a part of the log without gaps, from `#afterId` to `#lastId`. Events are never changed, so a reader of any snapshot
- * takes those that its snapshot has, and reads the log itself where its snapshot is older than what is kept.
+ * The cache is a gapless part of the log from `#afterId` to `#lastId`. Events never change, so a
+ * reader of any snapshot uses the events its snapshot contains, and reads the log if its snapshot
+ * is older than the cache.
  */
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { JobEventLog, StatusChange, StatusEvent } from "./job-event-log.ts";
 import { RowChanges, type StatusKeyCache } from "./row-changes.ts";
 
-/** Where a tail begins and ends. */
+/** Start and end of a tail. */
 interface Bounds {
   readonly foldedId: string;
   readonly lastId: string;
@@ -23,7 +23,7 @@ export class IndexTail {
   #events: readonly StatusEvent[] = [];
   #afterId = "";
   #lastId = "";
-  /** Those of the latest tail that was asked for: most readers come when nothing has changed. */
+  /** The last tail requested, because usually nothing has changed. */
   #known: { readonly bounds: Bounds; readonly changes: RowChanges } | undefined;
 
   constructor(log: JobEventLog, statusKeys: StatusKeyCache) {
@@ -31,7 +31,7 @@ export class IndexTail {
     this.#statusKeys = statusKeys;
   }
 
-  /** What the rows and counters lack in this snapshot; undefined when that are more than `eventCountMax` events. */
+  /** Returns the changes missing in the snapshot's index; undefined if too many. */
   async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);
     const known = this.#known;
@@ -77,7 +77,7 @@ export class IndexTail {
     return found;
   }
 
-  /** Undefined when these are more events. */
+  /** Returns undefined if there are more events. */
   async #read(
     tx: ReadTransaction,
     afterId: string,
@@ -106,7 +106,7 @@ export class IndexTail {
     this.#lastId = lastId;
   }
 
-  /** The rows have these in every snapshot to come. */
+  /** Drops events folded in every later snapshot. */
   #drop(foldedId: string): void {
     if (foldedId <= this.#afterId) return;
     this.#events = this.#events.filter(({ id }) => id > foldedId);

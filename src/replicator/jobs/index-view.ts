@@ -1,13 +1,9 @@
-/**
- * The rows and counters of the index as they are in one snapshot: what is stored, with the changes that were not folded into it yet
- * (`IndexTail`).
- */
+/** Rows and counters of the job index in one snapshot, including unfolded changes. */
 import { byteText, compareBytes } from "../../base/index.ts";
 import type { Key, ReadTransaction } from "../../kv/index.ts";
 import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { RowChanges } from "./row-changes.ts";
 
-/** One row of a list. */
 export interface IndexRow {
   readonly key: Key;
   readonly value: StatusValue;
@@ -15,14 +11,13 @@ export interface IndexRow {
 }
 
 export interface RowOptions {
-  /** At most so many; no limit when absent. */
+  /** Maximum number of rows; no limit if absent. */
   readonly limit?: number;
-  /** From the end downwards. */
+  /** Descending order. */
   readonly reverse?: boolean;
 }
 
 export class IndexView {
-  /** The snapshot. */
   readonly tx: ReadTransaction;
   readonly #keys: ReplicatorKeys;
   readonly #changes: RowChanges;
@@ -33,7 +28,7 @@ export class IndexView {
     this.#changes = changes;
   }
 
-  /** The rows in a range, in its order. */
+  /** Returns the rows of a range, in order. */
   async rows(
     range: KeyBounds,
     { limit = Number.POSITIVE_INFINITY, reverse = false }: RowOptions = {},
@@ -54,7 +49,7 @@ export class IndexView {
       .map((key) => ({ key, ...this.#keys.statusOf(key) }));
   }
 
-  /** The counters in a range: those that are not zero, by the value that they count, of all databases together. */
+  /** Returns nonzero counters of a range by value, summed over all databases. */
   async counts(range: KeyBounds): Promise<ReadonlyMap<StatusValue, number>> {
     const counts = new Map<StatusValue, number>();
     const add = (key: Key, count: number): void => {
@@ -74,7 +69,7 @@ export class IndexView {
   }
 }
 
-/** The value of a counter; 0 where there is none. */
+/** Decodes a counter; 0 if absent. */
 export function decodeCounter(value: Uint8Array | undefined): number {
   if (value === undefined) return 0;
   return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));

@@ -1,9 +1,9 @@
 /**
- * An operator's decision about a job: that it is paused, or where it begins again; and who decided what when. It is
- * stored beside the job, because the holder of a running job writes its data.
+ * An operator's decisions about a job: whether it is paused, where it restarts, and a log of
+ * decisions. Stored separately, because a running job's data is written by its worker.
  *
- * A decision about a running job increments `decision`. Its holder sees that, writes a last checkpoint, and gives the
- * job back.
+ * A decision about a running job increments `decision`. The run detects it, writes a final
+ * checkpoint, and returns the job to the queue.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
@@ -15,13 +15,13 @@ export type ControlAction =
   | "start-from"
   | "replace-credentials";
 
-/** Who decides, and why. */
+/** Author and reason of a decision. */
 export interface Decider {
-  /** Null: a user without a name. */
+  /** Null for an anonymous user. */
   readonly userName: string | null;
-  /** In characters, `WHY_LENGTH_MAX` at most; absent: nothing was said. */
+  /** At most `WHY_LENGTH_MAX` characters; absent if no reason was given. */
   readonly why?: string;
-  /** Of the request of the API that brings the decision; absent: it came in another way. It is announced, and not kept. */
+  /** Id of the API request, if any. Included in events, but not stored. */
   readonly requestId?: string;
 }
 
@@ -30,23 +30,23 @@ export const WHY_LENGTH_MAX = 200;
 export interface ControlEvent extends Omit<Decider, "requestId"> {
   readonly action: ControlAction;
   readonly timeMs: number;
-  /** Where the job was to begin. */
+  /** Sequence to restart from. */
   readonly since?: SourceSequence;
 }
 
 export interface JobControl {
   readonly isPaused: boolean;
-  /** The next run begins here, whatever its checkpoints say; decided with this number. */
+  /** Start of the next run, overriding its checkpoints, and the number of that decision. */
   readonly restartAt: { readonly sequence: SourceSequence; readonly decision: number } | undefined;
-  /** How many decisions there were. */
+  /** Number of decisions so far. */
   readonly decision: number;
   /** Newest first. */
   readonly events: readonly ControlEvent[];
 }
 
 /**
- * Whether an operator had the job run now that is due at this time, in seconds since the epoch, and no run has begun since. The clock
- * may have gone on to the next second between decision and due time.
+ * Whether an operator retried the job due at `dueAtSec` (seconds since the epoch), and no run has
+ * started since. Due time and decision may differ by a second.
  */
 export function isRetried(
   { events }: JobControl,
@@ -58,7 +58,7 @@ export function isRetried(
   });
 }
 
-/** No decision. */
+/** State without decisions. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,
   restartAt: undefined,

@@ -1,4 +1,4 @@
-/** Reads and records what operators decided (`job-control.ts`). */
+/** Stores operators' decisions (`job-control.ts`). */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { decodeHazard, encodeHazard, type Hazard, NO_HAZARD } from "./hazard.ts";
@@ -19,13 +19,13 @@ export class JobControls {
     return value === undefined ? UNTOUCHED : decodeJobControl(value);
   }
 
-  /** Those of several jobs, in their order. */
+  /** In the order of `jobIds`. */
   async getMany(tx: ReadTransaction, jobIds: readonly string[]): Promise<readonly JobControl[]> {
     const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobControl(jobId)));
     return values.map((value) => (value === undefined ? UNTOUCHED : decodeJobControl(value)));
   }
 
-  /** Notes a decision. */
+  /** Records a decision. */
   decide(tx: Transaction, jobId: string, present: JobControl, event: ControlEvent): void {
     const { action, since } = event;
     const decision = present.decision + 1;
@@ -38,13 +38,13 @@ export class JobControls {
     tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
   }
 
-  /** A new job is in the place of one that was paused by this decision: it is paused as well. */
+  /** Carries a pause over to a job that replaces a paused one. */
   keepPause(tx: Transaction, jobId: string, { decision, events }: JobControl): void {
     const control: JobControl = { isPaused: true, restartAt: undefined, decision, events };
     tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
   }
 
-  /** The run that began where it was told has a checkpoint of its own; the next one goes on from there. */
+  /** Clears the restart position once the restarted run has written a checkpoint. */
   async endRestart(
     tx: Transaction,
     jobId: string,
@@ -61,7 +61,7 @@ export class JobControls {
     return value === undefined ? NO_HAZARD : decodeHazard(value);
   }
 
-  /** Stores a hazard, or removes one that says nothing. */
+  /** Stores a hazard; deletes the record if it is empty. */
   setHazard(tx: Transaction, jobId: string, hazard: Hazard): void {
     const key = this.#keys.hazard(jobId);
     if (hazard.work === undefined && hazard.deathCount === 0) tx.clear(key);

@@ -1,4 +1,4 @@
-/** Whatever is known of a job, the store gives back. */
+/** Job data survives encoding and decoding. */
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -98,7 +98,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // Who has just failed is failing; whoever fails may be in any state.
+  // A job that has just failed is failing; a failing job may be in any state.
   .chain(([ending, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,

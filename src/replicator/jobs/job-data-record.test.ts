@@ -1,4 +1,4 @@
-/** Stored forms of replication jobs. Stores hold them: another form needs another number, and a reader of this one. */
+/** Stored formats of replication jobs. A change requires a new format number and a reader. */
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
 import { type JobProgress, newJobData, started } from "./job-data.ts";
@@ -17,7 +17,7 @@ const STATISTICS = {
   bulkGetDocs: 7,
 };
 const FAILURE = { error: "econnrefused", reason: "nobody there" };
-/** As format 1 had it, which has no number: all in one object. */
+/** Format 1: one object, without a format number. */
 const FLAT = {
   replication: REPLICATION,
   document: DOCUMENT,
@@ -39,7 +39,7 @@ const FLAT = {
 };
 const flat = (change: object = {}) => ({ data: { ...FLAT, ...change }, request: undefined });
 
-/** As it comes out of the store. */
+/** As read from the store. */
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
 test("a job is stored as two objects, each with its format", () => {

@@ -1,9 +1,10 @@
 /**
- * The stored form of a replication job: a request and its progress, JSON that the queue keeps apart. Either says in which format it is.
+ * Stored form of a replication job: a request and its progress, which the queue stores separately
+ * as JSON, each with a format number.
  *
- *   1   one object without a number: the request stood in the data, all members of both flat. Version 0.1 stored there that a job ran,
- *       which its queue knows better.
- *   2   the request is stored apart
+ *   1   one object without a number, with request and progress. Version 0.1 also stored whether
+ *       the job was running; that member is ignored
+ *   2   the request is separate
  */
 import { assert } from "../../base/index.ts";
 import type { Job, JobData } from "../../jobs/index.ts";
@@ -25,13 +26,13 @@ import {
 import { addStatistics, NO_STATISTICS } from "./replication-statistics.ts";
 
 const FORMAT = 2;
-/** Without a number. */
+/** The number assigned to records that contain none. */
 const FORMAT_FLAT = 1;
 
-/** What a document that could not be parsed is said to have failed of, where nothing is known. */
+/** Default failure of a malformed document without details. */
 const MALFORMED: ReplicationFailure = { error: "error", reason: "malformed document" };
 
-/** What the queue stores of a job as its request. */
+/** Encodes the request of a job for the queue. */
 export function encodeRequest(data: ReplicationJobData): JobData {
   const { replication, refusal, document, rule, addedTimeMs } = data;
   const { userName, vouched, wasAdmin, isCopy } = data;
@@ -39,7 +40,7 @@ export function encodeRequest(data: ReplicationJobData): JobData {
   return { format: FORMAT, replication, refusal, document, rule, ...authority, addedTimeMs };
 }
 
-/** What the queue stores of a job as its data. */
+/** Encodes the progress of a job for the queue. */
 export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
@@ -48,7 +49,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   return {
     format: FORMAT,
     replicationId,
-    // A node of an older version, which does not know `parked`, takes a job that it finds due.
+    // Nodes of older versions, which do not know `parked`, run such jobs when due.
     state: state === "parked" ? "pending" : state,
     isParked: state === "parked" ? true : undefined,
     failure,
@@ -64,7 +65,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
-    // Of most jobs there is none.
+    // Absent in most jobs.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -73,7 +74,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   };
 }
 
-/** The request of a job that was stored before requests stood apart, and is to be stored so from now on; undefined for any other. */
+/** Returns the request of a job in format 1, to be stored separately; undefined for other jobs. */
 export function requestToStore(
   { request }: Pick<Job, "request">,
   data: ReplicationJobData,
@@ -81,13 +82,13 @@ export function requestToStore(
   return request === undefined ? encodeRequest(data) : undefined;
 }
 
-/** What the queue stores of a job of format 1 now, whose request stood in its data. */
+/** Converts a job of format 1 to the current format. */
 export function splitJobData(data: JobData): { readonly data: JobData; readonly request: JobData } {
   const decoded = decodeJob({ data, request: undefined });
   return { data: encodeProgress(decoded), request: encodeRequest(decoded) };
 }
 
-/** What lists find a job by. */
+/** The fields used by lists. */
 export interface IndexedJob
   extends Pick<
     ReplicationJobData,
@@ -96,7 +97,7 @@ export interface IndexedJob
   readonly replication: Pick<Replication, "source" | "target"> | undefined;
 }
 
-/** A part of what `decodeJob` says, without the work for the rest: each change of a job needs it. Throws as that does. */
+/** A subset of `decodeJob` at lower cost, needed at each change of a job. Throws as that does. */
 export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">): IndexedJob {
   assert(isReadable({ data, request }), "A replication job has a format that this version knows");
   const progress: StoredProgress = data;
@@ -108,13 +109,13 @@ export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">):
   return { replication, userName, state, failing, stallCount, replicationId, lastUpdatedMs };
 }
 
-/** Throws when a newer version stored the job, in a format that this one does not know. */
+/** Throws if a newer version stored the job in an unknown format. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
   assert(isReadable({ data, request }), "A replication job has a format that this version knows");
   return decoded(request ?? data, data);
 }
 
-/** What became of a job so far, without the work for what was asked. Throws as `decodeJob`. */
+/** Decodes the outcome without the request. Throws as `decodeJob`. */
 export function decodeProgress({
   data,
 }: Pick<Job, "data">): JobOutcome & Pick<ReplicationJobData, "replicationId" | "lastStartMs"> {
@@ -128,27 +129,27 @@ function isKnown(format: number = FORMAT_FLAT): boolean {
   return format === FORMAT || format === FORMAT_FLAT;
 }
 
-/** Whether `decodeJob` can read the job: false when a newer version stored it. */
+/** Whether `decodeJob` can read the job; false if a newer version stored it. */
 export function isReadable({ data, request }: Pick<Job, "data" | "request">): boolean {
   const progress: StoredProgress = data;
   const asked: StoredRequest = request ?? data;
   return isKnown(progress.format) && isKnown(asked.format);
 }
 
-/** What may be there; what an older version did not know is absent. */
+/** Stored members; those unknown to an older version are absent. */
 type StoredRequest = Stored<JobRequest>;
 type StoredProgress = Stored<Omit<JobProgress, "state">> & {
   readonly state?: RunOutcome | "running";
-  /** Of a job that is pending for those who do not know it. */
+  /** Parked jobs are pending for versions that do not know the state. */
   readonly isParked?: boolean;
 };
 type Stored<T> = { readonly format?: number } & {
   readonly [Name in keyof T]?: T[Name] | undefined;
 };
 
-/** One literal: putting it together from others takes V8 ten times as long, and a list decodes all its jobs. */
+/** One literal, because spreading takes V8 ten times as long, and a list decodes all its jobs. */
 function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJobData {
-  // A malformed document of format 1 had its failure in place of that of a run.
+  // In format 1, the failure of a malformed document was stored as that of a run.
   const { replication, refusal } = decodeAsked(
     asked.replication,
     asked.refusal ?? progress.failure,
@@ -188,11 +189,11 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // The members of a request belong together as decoded, and so do those of an outcome.
+  // Request members are decoded consistently, and so are outcome members.
   return data as ReplicationJobData;
 }
 
-/** Of whatever state a job is. */
+/** Members of a job in any state. */
 type Members = { readonly [Name in keyof ReplicationJobData]: ReplicationJobData[Name] };
 
 function decodeAsked(
@@ -208,7 +209,7 @@ function decodeAsked(
   return { replication: { ...replication, options, selection }, refusal: undefined };
 }
 
-/** Earlier versions stored a selector and the parameters of a filter as values, which their numbers may have lost their form in. */
+/** Earlier versions stored these as values, which may have changed number formats. */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>
     typeof value === "string" ? value : JSON.stringify(value);
@@ -233,7 +234,7 @@ function decodeOutcome({
   return jobOutcome(state === "running" ? "pending" : state, failure, result);
 }
 
-/** Of a job that a version stored that did not know since when it fails: since its last run, as far as one can tell. */
+/** Estimates the failure status of a job from an older version: failing since its last run. */
 function failingSinceLast(
   { failure }: JobOutcome,
   errorCount: number,

@@ -1,8 +1,9 @@
 /**
- * What a replication job keeps in the queue (RFC 016, "Job data"): what to copy, who asked for it, and what became of it. How it is
- * stored, `job-data-record.ts` says. Times are milliseconds since the epoch.
+ * Data of a replication job in the queue (RFC 016, "Job data"): the replication, its requester, and
+ * its progress. `job-data-record.ts` defines the stored form. Times are in milliseconds since the
+ * epoch.
  *
- * It is a value. Whatever happens to a job has a function here that makes the next value; nobody else changes members of it.
+ * Job data is immutable. Each kind of change has a function here that returns the new value.
  */
 import type { Authority } from "../../databases/index.ts";
 import type { WaitReason } from "../../http-client/index.ts";
@@ -21,17 +22,17 @@ import {
   type ReplicationStatistics,
 } from "./replication-statistics.ts";
 
-/** The queue's type of all replication jobs. */
+/** Queue type of replication jobs. */
 export const REPLICATION_JOB_TYPE = "replication";
 
 /**
- * What became of a job's last run.
+ * Outcome of a job's last run.
  *
- *   pending     it was asked to stop, or has not ended yet, or there was none
- *   parked      nothing was left to copy, and the source was quiet; the job waits for a change (`parking/`)
- *   crashing    it failed, and the job will be tried again
- *   completed   it came to the end of the changes; one-shot jobs only. `result` is what its caller is answered
- *   failed      it failed, and the job will not be tried again
+ *   pending     stopped on request, still running, or never run
+ *   parked      everything was copied and the source is idle; waits for a change (`parking/`)
+ *   crashing    failed; will be retried
+ *   completed   all changes were copied; one-shot jobs only. `result` is returned to the caller
+ *   failed      failed; will not be retried
  */
 export type JobOutcome =
   | {
@@ -54,10 +55,9 @@ export type RunOutcome = JobOutcome["state"];
 
 const PENDING: JobOutcome = { state: "pending", failure: undefined, result: undefined };
 const PARKED: JobOutcome = { ...PENDING, state: "parked" };
-/** Of what failed for a reason that nobody knows. */
 const UNKNOWN_FAILURE: ReplicationFailure = { error: "error", reason: "" };
 
-/** With what belongs to the state, and nothing else. */
+/** Returns an outcome with exactly the members of its state. */
 export function jobOutcome(
   state: RunOutcome,
   failure: ReplicationFailure = UNKNOWN_FAILURE,
@@ -76,14 +76,14 @@ export function jobOutcome(
   }
 }
 
-/** Why a job cannot be read. */
+/** Reason shown for an unreadable job. */
 const UNREADABLE =
   "A newer version of the server stored this job, or it is sealed with a key that this node lacks";
 
 /** RFC 016's states. */
 export type ReplicationState = Exclude<RunOutcome, "parked"> | "running";
 
-/** The state that is shown: whether a job runs is the queue's fact, the rest is what became of its last run. */
+/** Returns the state to show: running, or the outcome of the last run. */
 export function replicationState(
   { state }: Pick<Job, "state">,
   { state: outcome }: Pick<ReplicationJobData, "state">,
@@ -91,12 +91,12 @@ export function replicationState(
   return shownState(outcome, state === "running");
 }
 
-/** A parked job is shown as running: to who looks, it does what a job does that waits for changes in a slot. */
+/** A parked job is shown as running, since it is waiting for changes as well. */
 export function shownState(outcome: RunOutcome, isRunning: boolean): ReplicationState {
   return isRunning || outcome === "parked" ? "running" : outcome;
 }
 
-/** Whether a job has ended, unless it is tried once more. */
+/** Whether a job has ended, apart from retries on request. */
 export function hasEnded(state: RunOutcome | "running"): boolean {
   return state === "completed" || state === "failed";
 }
@@ -107,29 +107,29 @@ export interface JobEvent {
   readonly reason?: string;
 }
 
-/** The document that a persistent job comes from. */
+/** The document of a persistent job. */
 export interface JobDocument {
   readonly database: string;
   readonly databaseUuid: string;
   readonly id: string;
 }
 
-/** What is asked for, or why it cannot be had: the document is malformed, or its writer may not have it. */
+/** The requested replication, or why it is rejected: malformed document, or missing permission. */
 export type Asked =
   | { readonly replication: Replication; readonly refusal: undefined }
   | { readonly replication: undefined; readonly refusal: ReplicationFailure };
 
-/** What was asked for, by whom and when. It stays as it is for as long as the job is there. */
+/** The request, its author and time. Constant during the job's lifetime. */
 export type JobRequest = Asked &
   Authority & {
     /** Undefined for a transient job. */
     readonly document: JobDocument | undefined;
-    /** The name of the rule that made the job; undefined for all others. */
+    /** Name of the rule that created the job, if any. */
     readonly rule?: string | undefined;
     readonly addedTimeMs: number;
   };
 
-/** How fast a run copies: documents that were written, and bytes that its connections moved, both ways. */
+/** Speed of a run: documents written, and bytes transferred in both directions. */
 export interface CopyRates {
   readonly docsPerSec: number;
   readonly bytesPerSec: number;
@@ -137,30 +137,30 @@ export interface CopyRates {
 
 export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 
-/** How far the job is; with the outcome of its last run. */
+/** Progress of a job, with the outcome of its last run. */
 export type JobProgress = JobOutcome & {
-  /** Undefined until it was computed, which needs the source where a filter function is part of it. */
+  /** Undefined until computed, which may require reading a filter function from the source. */
   readonly replicationId: string | undefined;
-  /** Whether a run of the job created its target; absent: it existed, or that is unknown. */
+  /** Whether a run created the target; absent if it existed or that is unknown. */
   readonly hasCreatedTarget?: boolean | undefined;
-  /** When both servers last answered the credentials of this very request; undefined if they never did. */
+  /** When both servers last accepted this request's credentials, if ever. */
   readonly answeredMs?: number | undefined;
-  /** Runs in a row that crashed or failed. */
+  /** Consecutive crashed or failed runs. */
   readonly errorCount: number;
-  /** Undefined while nothing fails. It outlives the outcome that it came with, until a success holds. */
+  /** Set while failing. Persists across outcomes until a lasting success. */
   readonly failing: Failing | undefined;
-  /** Runs in a row that were ended because they did not move. */
+  /** Consecutive runs ended for lack of progress. */
   readonly stallCount: number;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
   readonly changesPending: number | undefined;
-  /** As the last run knew them, when it parked the job; undefined: the next run asks both sides. */
+  /** Recorded when the job was parked; if undefined, the next run asks both sides. */
   readonly startTimes: StartTimes | undefined;
-  /** Of the run that goes on; of none, they are 0. */
+  /** Rates of the current run; 0 if not running. */
   readonly rates: CopyRates;
-  /** For what its requests wait most of the time; undefined: for nothing, or it does not run. */
+  /** Main reason why requests of a running job wait, if they do. */
   readonly waitsFor: WaitReason | undefined;
   /** Newest first. */
   readonly history: readonly JobEvent[];
@@ -170,7 +170,7 @@ export type JobProgress = JobOutcome & {
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
-/** What is shown of a job that this node cannot read: the reason why there is no more to show. */
+/** Placeholder for a job this node cannot read, containing the reason. */
 export function unreadableJobData(): ReplicationJobData {
   const error = "unknown_format";
   const failure = { error, reason: UNREADABLE };
@@ -179,7 +179,7 @@ export function unreadableJobData(): ReplicationJobData {
   return { ...data, state: "crashing", failure, result: undefined };
 }
 
-/** A job that has not run yet. */
+/** Creates the data of a job that has not run yet. */
 export function newJobData(
   origin: Asked & Authority & Pick<ReplicationJobData, "document" | "rule" | "replicationId">,
   nowMs: number,
@@ -205,10 +205,9 @@ export function newJobData(
   };
 }
 
-/** How fast a job is that does not run. */
 const STANDING_STILL = { rates: NO_RATES, waitsFor: undefined } as const;
 
-/** Why the job does not run, or did not to its end; undefined when nothing is wrong. */
+/** Returns why the job is not running or did not complete, if it failed. */
 export function failureOf({
   failure,
   refusal,
@@ -217,8 +216,8 @@ export function failureOf({
 }
 
 /**
- * Whether both servers accepted the job's credentials since a run of it last failed; our own databases need none. Only such a job keeps
- * those of other users from the same replication for long.
+ * Whether both servers have accepted the job's credentials since its last failure; local databases
+ * need none. Only such a job keeps other users' jobs from the same replication for long.
  */
 export function isProven({
   replication,
@@ -229,15 +228,15 @@ export function isProven({
   return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
 }
 
-/** When something happened, and how many events of it are kept. */
+/** Time of a change, and the maximum history length. */
 export interface Noted {
   readonly nowMs: number;
   readonly historyLengthMax: number;
 }
 
 /**
- * A run has begun. A job that has ended has ended also while its failures are tried once more; of any other, the last crash is over.
- * Another id is another replication: its figures begin at zero.
+ * A run has started. The state of an ended job is kept while its failures are retried; otherwise a
+ * crash is cleared. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,
@@ -259,7 +258,7 @@ export function started(
   };
 }
 
-/** Where a run is that goes on. */
+/** Progress reported by a run. */
 export interface Observed
   extends Pick<
     JobProgress,
@@ -270,15 +269,16 @@ export interface Observed
     | "rates"
     | "waitsFor"
   > {
-  /** Whether both databases have answered, so that the run knows where it begins. */
+  /** Whether both databases have answered, so that the start sequence is known. */
   readonly hasBegun: boolean;
-  /** Whether this run wrote a checkpoint. */
+  /** Whether this run has written a checkpoint. */
   readonly hasCheckpoint: boolean;
 }
 
 /**
- * The run's figures are taken over. Errors are forgotten when it has begun, and lasted for `healthyMs`. The job fails no more then,
- * or when it has written a checkpoint. A run that waits for its servers for as long is not healthy.
+ * Stores the progress of a run. The error count is reset after `healthyMs` of running. The failure
+ * status is cleared then too, or by a checkpoint. A run still waiting for its servers is not
+ * healthy.
  */
 export function observed(
   data: ReplicationJobData,
@@ -292,13 +292,13 @@ export function observed(
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
-    // A run that only stood still for as long would seem healthy, too.
+    // Requires a checkpoint, since a stalled run would otherwise seem healthy.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
   };
 }
 
-/** Failures were tried once more: what came of it is added to the figures. */
+/** Adds the result of retried failures to the statistics. */
 export function retried(
   data: ReplicationJobData,
   more: Partial<ReplicationStatistics>,
@@ -306,7 +306,7 @@ export function retried(
   return { ...data, statistics: addStatistics(data.statistics, more) };
 }
 
-/** The source has said how much is still to come; undefined: it could not. */
+/** Sets the number of pending changes; undefined if the source could not tell. */
 export function withChangesPending(
   data: ReplicationJobData,
   changesPending: number | undefined,
@@ -314,18 +314,18 @@ export function withChangesPending(
   return { ...data, changesPending };
 }
 
-/** How a run ended, as `decide.ts` has decided. */
+/** The decision of `decide.ts` about an ended run. */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
     /** Whether everything has arrived. */
     readonly succeeds: boolean;
-    /** Why this run failed; undefined when it did not. */
+    /** Cause of the run's failure, if any. */
     readonly cause: FailureCause | undefined;
     /** Oldest first. */
     readonly events: readonly Omit<JobEvent, "timeMs">[];
   };
 
-/** A run has ended. */
+/** Applies the decision about an ended run. */
 export function ended(
   data: ReplicationJobData,
   fate: Ended,
@@ -354,19 +354,19 @@ export function woken(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
 
-/** The job is to run once more: how it ended last is forgotten, and not that it fails. */
+/** Schedules another run: clears the last outcome, but not the failure status. */
 export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...woken(data), startTimes: undefined };
 }
 
-/** The same, and its figures and errors begin at zero. */
+/** As `restarted`, and also resets statistics and errors. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }
 
 /**
- * Adds events, given oldest first; the newest `lengthMax` are kept. `pending`, which follows the end of a run, does not count,
- * as CouchDB 3 has no such event: twenty events are ten runs that crashed.
+ * Adds events, oldest first, keeping the newest `lengthMax`. `pending` after a run does not count,
+ * since CouchDB 3 lacks it: twenty events cover ten crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],
@@ -380,7 +380,7 @@ export function withEvents(
   });
 }
 
-/** A re-created database has another uuid, and so its documents have other jobs. */
+/** A re-created database has a new uuid, so its documents have new jobs. */
 export function persistentJobId(databaseUuid: string, documentId: string): string {
   return `${databaseUuid}|${documentId}`;
 }

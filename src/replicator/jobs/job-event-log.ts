@@ -1,9 +1,10 @@
 /**
- * What happened to jobs, in the order in which it was committed, for those who follow it (`GET /_tandem/events`). An event is written
- * in the transaction that changes the job, so none is missed and none is announced that did not happen. It tells what changed and not
- * what the job is now: a reader looks at the job, so that an event says the same as a list. Old events are forgotten.
+ * The log of job events in commit order (`GET /_tandem/events`). An event is written in the
+ * transaction that changes the job, so the log is exact. It records what changed rather than the
+ * new state: readers fetch the job, so that events agree with lists. Old events are deleted.
  *
- * The index of jobs is behind the log by its last events (`index-tail.ts`): those that change a status tell the status before and after.
+ * The job index lags behind the log (`index-tail.ts`). Events that change a job's status contain
+ * the status before and after.
  */
 import { type Clock, hexDecode, hexEncode, Notifier, OperationalError } from "../../base/index.ts";
 import {
@@ -24,10 +25,9 @@ import type { JobEvent } from "./job-data.ts";
 import { decodeStatus, hasFlag, type JobStatus } from "./job-status.ts";
 
 /**
- * What an event may tell of a job: it was added or removed; a run began, ended in one of five ways, or nobody knows how;
- * it has completed, or failed for good; it fails from now on, or no more; its runs stall from now on, or no more; it has
- * left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
- * whatever else lists find it by.
+ * Changes reported by an event: job added or removed; run started, ended in one of five ways, or
+ * lost; job completed, or failed permanently; failing or not; stalled or not; with failed documents
+ * or not; paused or resumed; behind or caught up; `changed` for any other change of the status.
  */
 export const JOB_CHANGES = [
   "added",
@@ -54,64 +54,64 @@ export const JOB_CHANGES = [
 ] as const;
 export type JobChangeName = (typeof JOB_CHANGES)[number];
 
-/** What a run adds to the history of its job. */
+/** Addition to a job's history by a run. */
 type RunEvent = Pick<JobEvent, "type">;
 
 export interface LoggedEvent {
-  /** Its place in the log: 24 hex digits, in the order of the commits. */
+  /** Position in the log: 24 hex digits, in commit order. */
   readonly id: string;
   readonly timeMs: number;
   readonly jobId: string;
   readonly changes: readonly JobChangeName[];
-  /** As lists found the job before; undefined where that did not change, or there was no job. */
+  /** Status before the event; undefined if unchanged or the job is new. */
   readonly before: JobStatus | undefined;
 }
 
-/** How lists find a job before and after an event; undefined: there is no job. */
+/** A job's status before and after an event; undefined if the job does not exist. */
 export interface StatusChange {
   readonly jobId: string;
   readonly before: JobStatus | undefined;
   readonly after: JobStatus | undefined;
 }
 
-/** The same with both statuses in their stored form: who writes a change needs that several times. */
+/** Includes both statuses in stored form, which is needed repeatedly. */
 export interface EncodedChange extends StatusChange {
   readonly encodedBefore: Uint8Array | undefined;
   readonly encodedAfter: Uint8Array | undefined;
 }
 
-/** An event as the index sees it. */
+/** An event as seen by the index. */
 export interface StatusEvent {
   readonly id: string;
-  /** Undefined when lists find the job as before. */
+  /** Undefined if the status is unchanged. */
   readonly change: StatusChange | undefined;
 }
 
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
-  /** The newest of the events behind the asked place that have been forgotten, so that some are missing here. */
+  /** The newest deleted event after the requested position; if set, events are missing. */
   readonly forgottenId: string | undefined;
 }
 
 export interface PastEvents {
-  /** The newest first. */
+  /** Newest first. */
   readonly events: readonly LoggedEvent[];
-  /** Whether the log has older ones. */
+  /** Whether there are older events. */
   readonly hasOlder: boolean;
 }
 
-/** Events forgotten in one transaction. */
+/** Events deleted per transaction. */
 const FORGOTTEN_COUNT_MAX = 1000;
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 1;
-/** As an id: a place before the first event. */
+/** Id before all events. */
 const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
 
-/** So many events that this process wrote are announced at once. */
+/** Number of events written by this process before it notifies. */
 const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {
-  /** Notified once this process has written further events, and at its start. */
+  /** Notified after `ANNOUNCED_EVENTS` events written by this process, and at its start. */
   readonly written = new Notifier();
   readonly #clock: Clock;
   readonly #keys: ReplicatorKeys;
@@ -123,23 +123,23 @@ export class JobEventLog {
     this.written.notify();
   }
 
-  /** Lists find the job by other facts from now on. Equal statuses are no event. */
+  /** Records a status change. Equal statuses yield no event. */
   noteStatus(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, changesBetween(change), change);
   }
 
-  /** The same of facts that are no news for those who follow events: they are told of no change. */
+  /** Records a status change that followers are not notified of. */
   noteSilently(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, [], change);
   }
 
-  /** A run of the job began or ended, as its history says. */
+  /** Records the start or end of a run, from its history. */
   noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
     const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
     this.#append(tx, jobId, changes);
   }
 
-  /** The job waits again: its run ended without a word, because the node died, or lost the job. */
+  /** Records that a run ended without a report, because its node died or it lost the job. */
   noteLost(tx: Transaction, jobId: string): void {
     this.#append(tx, jobId, ["lost"]);
   }
@@ -166,7 +166,7 @@ export class JobEventLog {
     if (this.#writtenCount % ANNOUNCED_EVENTS === 0) this.written.notify();
   }
 
-  /** The events behind a place, oldest first. Throws REPLICATOR_EVENT_INVALID for what is no id of an event. */
+  /** Returns events after a position, oldest first. Throws REPLICATOR_EVENT_INVALID. */
   async page(tx: ReadTransaction, afterId: string, limit: number): Promise<EventPage> {
     const after = parseEventId(afterId);
     const { end } = this.#keys.events();
@@ -180,7 +180,7 @@ export class JobEventLog {
     };
   }
 
-  /** The events before a place, or the last of all. Throws REPLICATOR_EVENT_INVALID for what is no id of an event. */
+  /** Returns events before a position, or the last ones. Throws REPLICATOR_EVENT_INVALID. */
   async past(
     tx: ReadTransaction,
     beforeId: string | undefined,
@@ -194,7 +194,7 @@ export class JobEventLog {
     return { events: events.slice(0, limit), hasOlder: events.length > limit };
   }
 
-  /** What the events behind `afterId` up to `lastId` change in lists, oldest first; the first `limit` of them. */
+  /** Returns the status changes after `afterId` up to `lastId`, oldest first, at most `limit`. */
   async statusEvents(
     tx: ReadTransaction,
     afterId: string,
@@ -214,7 +214,7 @@ export class JobEventLog {
     return found;
   }
 
-  /** Up to which event the rows of the index have all changes. */
+  /** The last event folded into the index. */
   async foldedId(tx: ReadTransaction): Promise<string> {
     return hexEncode((await tx.get(this.#keys.foldedEvent())) ?? BEFORE_ALL);
   }
@@ -223,7 +223,7 @@ export class JobEventLog {
     tx.set(this.#keys.foldedEvent(), parseEventId(id).bytes);
   }
 
-  /** Where the log ends now: events behind it are yet to come. */
+  /** The current end of the log. */
   async lastId(tx: ReadTransaction): Promise<string> {
     const last = await tx.snapshot.get(this.#keys.lastEvent());
     return hexEncode(last ?? BEFORE_ALL);
@@ -234,10 +234,7 @@ export class JobEventLog {
     return tx.watch(this.#keys.lastEvent());
   }
 
-  /**
-   * Forgets some of the events that are older than this, and that the rows of the index have; returns whether there may be more of
-   * them.
-   */
+  /** Deletes some folded events older than `olderThanMs`. Returns whether there may be more. */
   async forget(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
     const all = { begin: this.#keys.events().begin, end: keyAfter(this.#keys.event(folded)) };
@@ -282,7 +279,7 @@ function parseEventId(id: string): Versionstamp {
   const bytes = /^[0-9a-f]{24}$/.test(id) ? hexDecode(id) : undefined;
   if (bytes?.length === VERSIONSTAMP_BYTES) return Versionstamp.fromBytes(bytes);
   const details = { id: id.slice(0, 100) };
-  throw new OperationalError("REPLICATOR_EVENT_INVALID", "This is no id of an event", details);
+  throw new OperationalError("REPLICATOR_EVENT_INVALID", "Invalid event id", details);
 }
 
 function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
@@ -296,7 +293,7 @@ function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
   };
 }
 
-/** Events of versions whose index had all changes at once have no status after. */
+/** Events of older versions, whose index was always up to date, lack the status after. */
 function decodeChange(value: Uint8Array): StatusChange | undefined {
   const [, , jobId, , before, after] = unpackTuple(value);
   if (after === undefined) return undefined;

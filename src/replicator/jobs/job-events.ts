@@ -1,4 +1,4 @@
-/** Events of jobs for those who follow them: what the log tells, the job as it is now, and whether a filter finds it. */
+/** Job events for clients: log entries with the current job, filtered. */
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog, LoggedEvent } from "./job-event-log.ts";
 import { isOfDatabase, type JobFilter, matchesReason, matchesStatus } from "./job-filter.ts";
@@ -6,28 +6,28 @@ import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 
 export interface FollowedPast {
-  /** The newest first; of these events, those that `FollowedPage` would have. */
+  /** Newest first, filtered like `FollowedPage`. */
   readonly events: readonly FollowedEvent[];
-  /** Where the page before begins; undefined: the log has no older events. */
+  /** Start of the previous page; undefined if there are no older events. */
   readonly before: string | undefined;
 }
 
-/** Events read in one transaction. */
+/** Events read per transaction. */
 const PAGE_ROWS_MAX = 100;
 
 export interface FollowedEvent extends LoggedEvent {
-  /** As the job is now; undefined when it is gone. */
+  /** The current job; undefined if removed. */
   readonly entry: JobEntry | undefined;
-  /** Whether the filter finds the job now; if not, it did before. */
+  /** Whether the filter matches now; otherwise it matched before. */
   readonly isMatch: boolean;
 }
 
 export interface FollowedPage {
-  /** Oldest first; those of jobs that the filter finds, or found before the event. Of a job that is gone, those that changed what lists find it by. */
+  /** Oldest first, for jobs that match now or matched before the event. */
   readonly events: readonly FollowedEvent[];
-  /** Where the next page begins; undefined when there are no more events yet. */
+  /** Start of the next page; undefined if there are no more events yet. */
   readonly next: string | undefined;
-  /** Whether older events have been forgotten that would belong here. */
+  /** Whether matching events may be missing because they were deleted. */
   readonly isGap: boolean;
 }
 
@@ -44,13 +44,13 @@ export class JobEvents {
     this.#parts = parts;
   }
 
-  /** Where the log ends now. */
+  /** The current end of the log. */
   lastId(): Promise<string> {
     const { kv, log } = this.#parts;
     return kv.read((tx) => log.lastId(tx));
   }
 
-  /** The next events behind a place. Throws REPLICATOR_EVENT_INVALID for what is no id of an event. */
+  /** Returns the next events after a position. Throws REPLICATOR_EVENT_INVALID. */
   async page(afterId: string, filter: JobFilter): Promise<FollowedPage> {
     const { kv, log, lists } = this.#parts;
     const page = await kv.read((tx) => log.page(tx, afterId, PAGE_ROWS_MAX));
@@ -62,10 +62,7 @@ export class JobEvents {
     };
   }
 
-  /**
-   * Looks through as many events as `limit` says, 100 at most, those before a place, or the last of all. Throws
-   * REPLICATOR_EVENT_INVALID for what is no id of an event.
-   */
+  /** Scans up to `limit` events before a position, or the last. Throws REPLICATOR_EVENT_INVALID. */
   async past(
     beforeId: string | undefined,
     limit: number,
@@ -80,7 +77,7 @@ export class JobEvents {
     };
   }
 
-  /** Resolves when there is an event behind this place; rejects with the reason of the signal. */
+  /** Resolves when there is an event after this position; rejects with the signal's reason. */
   async next(afterId: string, signal: AbortSignal): Promise<void> {
     const { kv, log } = this.#parts;
     const watch = await kv.transact(
@@ -95,7 +92,7 @@ export class JobEvents {
   }
 }
 
-/** Those that the filter finds now, or found before. */
+/** Events whose job matches now or matched before. */
 async function followedEvents(
   lists: JobLists,
   events: readonly LoggedEvent[],
@@ -127,8 +124,8 @@ function followedEvent(
 }
 
 /**
- * Whether lists may have found the job by the filter before. Whether it ran then, and what its failure said, is not known: a filter for
- * states also tells of jobs that it would have found in the other case.
+ * Whether the filter may have matched before. Earlier run states and failure reasons are unknown,
+ * so filters on them may let additional events through.
  */
 function wasMatch(
   { jobId, before }: LoggedEvent,

@@ -1,7 +1,7 @@
 /**
- * How many jobs there are of each kind, and which are furthest behind: what a node shows as its metrics. All of it is read from the
- * index in one transaction, so the figures agree with each other, and with lists of the same moment. They cost as much among 100,000
- * jobs as among 100, but for one key for each job that runs, and for each kind of failure at each host.
+ * Job counts by kind, and the jobs furthest behind, for metrics. Read from the index in one
+ * transaction, so that figures are consistent. The cost does not depend on the number of jobs,
+ * except for one key per running job and per kind of failure and host.
  */
 import type { Clock } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
@@ -18,14 +18,14 @@ import type { JobIndex } from "./job-index.ts";
 import { groupOf } from "./replication-group.ts";
 import { type FailingCount, StatusCounts } from "./status-counts.ts";
 
-/** Jobs that are looked at for the groups that are furthest behind. */
+/** Jobs read to find the groups furthest behind. */
 const LOOKED_AT_MAX = 1000;
 const GROUPS_MAX = 50;
 const WORST_JOBS_MAX = 20;
 
-/** How old the oldest change is that has not arrived. */
+/** Age of the oldest pending change. */
 export interface Lag {
-  /** Of a group or a job. */
+  /** Name of a group or job. */
   readonly name: string;
   readonly lagSec: number;
 }
@@ -36,14 +36,14 @@ export interface JobFigures {
   readonly failing: readonly FailingCount[];
   readonly pausedCount: number;
   readonly stalledCount: number;
-  /** They are among those that run (`states`). */
+  /** Also counted as running in `states`. */
   readonly parkedCount: number;
   readonly leftBehindCount: number;
-  /** Jobs with changes that have not arrived. */
+  /** Jobs with pending changes. */
   readonly behindCount: number;
-  /** Longest lag first. A group that is not among them is behind by less than those, or not at all. */
+  /** Longest lag first. Groups not listed have a shorter lag, or none. */
   readonly groupLags: readonly Lag[];
-  /** Longest lag first: documents by database and id, transient jobs by job id. */
+  /** Longest lag first. Named by database and document id, or by job id for transient jobs. */
   readonly jobLags: readonly Lag[];
 }
 
@@ -91,7 +91,7 @@ export class JobFiguresReader {
     });
   }
 
-  /** Removes what is stored of hosts at which no job fails any more. */
+  /** Removes zero counters of hosts without failing jobs. */
   forgetCauses(): Promise<void> {
     return this.#counts.forgetCauses(this.#parts.kv);
   }
@@ -101,13 +101,13 @@ export class JobFiguresReader {
     const range = this.#keys.statusRows("behind");
     const rows = await view.rows(range, { limit: LOOKED_AT_MAX, reverse: true });
     return rows.map(({ value, jobId }) => {
-      // The value is the time since when, below zero.
+      // The row's value is the negated time.
       const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
       return { jobId, lagSec };
     });
   }
 
-  /** The first job of a `_replicator` database tells the name of the group for all of them. */
+  /** One job per `_replicator` database suffices to get the group's name. */
   async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
     const first = new Map<string, Behind>();
     const ids = behind.map(({ jobId }) => jobId);

@@ -1,30 +1,30 @@
-/** The filter with which an operator chooses jobs. Pure. */
+/** The operator's filter for jobs. Pure. */
 import { NO_PLACE } from "./failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "./failure-cause.ts";
 import { type ReplicationJobData, type ReplicationState, shownState } from "./job-data.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "./job-status.ts";
 import { listedName, localPlace } from "./listed-name.ts";
 
-/** A job has to match all members that are there. */
+/** All members present must match. */
 export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
-  /** Any of these, as `_scheduler` shows them. */
+  /** Any of these states, as shown by `_scheduler`. */
   readonly states?: readonly ReplicationState[];
-  /** The `_replicator` database of the job's document, or the rule that made it. */
+  /** The `_replicator` database or rule of the job. */
   readonly databaseUuid?: string;
-  /** The host of the source (`example.com`, `example.com:5984`), or the name of a database of our own. */
+  /** Host of the source (`example.com`, `example.com:5984`), or name of a local database. */
   readonly source?: string;
   /** The same for the target. */
   readonly target?: string;
   readonly owner?: string;
-  /** Stands in the words of the last failure of a job that fails. */
+  /** Substring of a failing job's last failure. */
   readonly reason?: string;
-  /** Behind since this time or longer. */
+  /** Behind at least since this time. */
   readonly behindSinceMs?: number;
-  /** Not behind, as far as is known. Has no list of its own. */
+  /** Not known to be behind. Has no list of its own. */
   readonly isCaughtUp?: true;
 }
 
-/** All but `reason` and `databaseUuid`, which the status does not tell. `isRunning` matters where states are asked for. */
+/** Checks all members but `reason` and `databaseUuid`. */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
   return (
@@ -49,7 +49,7 @@ function isBehind({ behindSinceMs }: JobStatus, sinceMs: number): boolean {
   return behindSinceMs !== undefined && behindSinceMs <= sinceMs;
 }
 
-/** Whether it is a job of the `_replicator` database or the rule, where one is asked for. */
+/** Whether the job belongs to the `_replicator` database or rule, if one is given. */
 export function isOfDatabase(jobId: string, databaseUuid: string | undefined): boolean {
   return databaseUuid === undefined || jobId.startsWith(`${databaseUuid}|`);
 }
@@ -61,7 +61,7 @@ export function matchesReason(
   return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
 }
 
-/** As lists have it: a host, in any case, or a database of our own, whose names have no capitals. */
+/** Names as stored in lists: a host in lower case, or a local database. */
 export function placesNamed(place: string): readonly string[] {
   const name = place.toLowerCase();
   return [listedName(name), localPlace(name)];

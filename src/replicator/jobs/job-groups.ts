@@ -1,22 +1,22 @@
-/** The groups that share the slots, for people: shares, usage, jobs, and how long jobs wait. */
+/** The groups that share the slots, for display: shares, usage, jobs and waiting times. */
 import { append, type Runtime } from "../../base/index.ts";
 import { type Jobs, type StateCounts, usageSec } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 
-/** Groups that are looked at in one transaction. */
+/** Groups read per transaction. */
 const CHUNK_ROWS_MAX = 100;
 
 export interface JobGroup {
   /** A `_replicator` database, or `user:NAME`. */
   readonly name: string;
   readonly shares: number;
-  /** Run time that is not forgotten yet. */
+  /** Run time, decayed. */
   readonly usageSec: number;
-  /** Usage for each share: the group with the lowest is next. */
+  /** Usage per share. The group with the lowest standing is next. */
   readonly standing: number;
   readonly counts: StateCounts;
-  /** For how long the first job that is due has waited; 0 when none is. */
+  /** Waiting time of the first due job; 0 if none is due. */
   readonly waitSec: number;
 }
 
@@ -33,7 +33,7 @@ export class JobGroups {
     this.#parts = parts;
   }
 
-  /** Every group that has jobs, or used slots lately; the one whose job waits longest first. */
+  /** All groups with jobs or recent usage, longest waiting time first. */
   async list(): Promise<readonly JobGroup[]> {
     const { kv, jobs } = this.#parts;
     const found: JobGroup[] = [];

@@ -1,12 +1,12 @@
 /**
- * The index of jobs for those who look: which jobs are in a state, fail, are paused and so on, in pages, and how many.
+ * The job index: pages and counts of jobs by state, failure, pause and so on.
  *
- * The transaction that changes a job (`JobObserver`) writes its status beside the job, and the change to the log of events, and no
- * row: those of one job are in as many places as there are lists. A fold writes the rows and counters of many changes at once.
- * Readers add the changes that were not folded yet (`view`), so lists are as new as the jobs.
+ * A transaction that changes a job (`JobObserver`) writes its status and an event, but no rows,
+ * since a job occurs in many lists. A fold writes the rows and counters of many changes together.
+ * Readers add unfolded changes (`view`), so lists are always current.
  *
- * A node of a version without the index may change jobs beside us. So `repair` compares the statuses with the jobs, page by page. `build`
- * makes the index of a store that has none, or another one.
+ * Nodes of a version without the index may change jobs concurrently; `repair` compares statuses
+ * with jobs page by page. `build` creates or upgrades the index.
  */
 import { equalBytes } from "../../base/index.ts";
 import type { Job, JobChange, JobName, JobObserver, Jobs } from "../../jobs/index.ts";
@@ -31,29 +31,28 @@ import { askedStatus, encodeStatus, type JobStatus, jobStatus, withFacts } from 
 import { JobStatuses } from "./job-statuses.ts";
 import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 
-/** Jobs compared with the index in one transaction. */
+/** Jobs compared with the index per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Events whose changes are folded in one transaction. */
+/** Events folded per transaction. */
 const FOLDED_EVENTS_MAX = 1000;
-/** Events that a reader takes into memory, some ten megabytes: nodes fold before there are so many, unless they all wrote at once. */
+/** Events a reader holds in memory, about ten megabytes. Usually nodes fold earlier. */
 const TAIL_EVENTS_MAX = 5000;
-/** Rows of an older index that are removed in one transaction. */
+/** Rows of an older index removed per transaction. */
 const REMOVED_ROWS_MAX = 1000;
 
-/** What one page of a comparison did; `lastId`: where the next one begins, undefined behind the last. */
+/** Result of comparing a page. `lastId` is undefined after the last page. */
 export interface RepairedPage {
   readonly lastId: string | undefined;
   readonly repairedCount: number;
 }
 
-/** A transient job that has ended, and its place among them. */
+/** An ended transient job, and its position in their list. */
 export interface EndedJob {
   readonly endedMs: number;
   readonly jobId: string;
 }
 
 export class JobIndex implements JobObserver {
-  /** By what lists find each job. */
   readonly statuses: JobStatuses;
   readonly #jobs: Jobs;
   readonly #keys: ReplicatorKeys;
@@ -71,24 +70,21 @@ export class JobIndex implements JobObserver {
     this.statuses = new JobStatuses(jobs.notes);
   }
 
-  /**
-   * Runs `body` on the lists and counters as they are in one snapshot, which is the view's. Where more changes wait for a fold than a
-   * reader should hold in memory, they are folded first.
-   */
+  /** Runs `body` with the index in one snapshot. Folds first if too many changes are unfolded. */
   async read<T>(
     kv: KeyValueStore,
     body: (view: IndexView) => Promise<T>,
     eventCountMax = TAIL_EVENTS_MAX,
   ): Promise<T> {
     for (;;) {
-      // Nothing can be folded in a store that is full, and its jobs are to be seen.
+      // A full store cannot be folded, but its jobs must remain visible.
       const limit = kv.isFull() ? Number.POSITIVE_INFINITY : eventCountMax;
       const read = await kv.read(async (tx) => {
         const view = await this.#view(tx, limit);
         return view && { value: await body(view) };
       });
       if (read !== undefined) return read.value;
-      // Once for all readers of this node.
+      // Shared by all readers of this node.
       this.#folding ??= this.foldAll(kv).finally(() => {
         this.#folding = undefined;
       });
@@ -96,25 +92,26 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Folds what a reader should not hold in memory: before a transaction that has a `view`. */
+  /** Folds excess changes. Call it before a transaction that uses `view`. */
   async shorten(kv: KeyValueStore): Promise<void> {
     await this.read(kv, async () => {});
   }
 
-  /** The lists and counters as they are in this snapshot, however much is not folded (`shorten`). */
+  /** Returns the index in this snapshot, however many changes are unfolded (see `shorten`). */
   async view(tx: ReadTransaction): Promise<IndexView> {
     return (await this.#view(tx, Number.POSITIVE_INFINITY)) as IndexView;
   }
 
-  /** Undefined when more than so many events are not folded. */
+  /** Returns undefined if more than `eventCountMax` events are unfolded. */
   async #view(tx: ReadTransaction, eventCountMax: number): Promise<IndexView | undefined> {
     const changes = await this.#tail.changes(tx, eventCountMax);
     return changes && new IndexView(tx, this.#keys, changes);
   }
 
   /**
-   * Writes the rows and counters of the oldest changes that have not been folded, if there are at least `eventCountMin` events, those of
-   * `eventCountMax` at most; returns whether there are more. Any number of nodes may do it: of two at once one finds that the other has done it.
+   * Folds the oldest changes if there are at least `eventCountMin` events, at most `eventCountMax`
+   * of them. Returns whether there are more. Nodes may run this concurrently: one of them then
+   * finds it done.
    */
   fold(
     kv: KeyValueStore,
@@ -123,11 +120,11 @@ export class JobIndex implements JobObserver {
   ): Promise<boolean> {
     return kv.transact(
       async (tx) => {
-        // What others fold meanwhile conflicts with this.
+        // Conflicts with concurrent folds.
         const foldedId = await this.#events.foldedId(tx);
         const lastId = await this.#events.lastId(tx.snapshot);
         if (foldedId >= lastId) return false;
-        // However long the log is: one more than it folds says that there are more.
+        // One more than is folded, to detect whether there are more.
         const limit = eventCountMax + 1;
         const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);
@@ -141,7 +138,7 @@ export class JobIndex implements JobObserver {
     );
   }
 
-  /** Folds all changes that there are by now. */
+  /** Folds all current changes. */
   async foldAll(kv: KeyValueStore): Promise<void> {
     while (await this.fold(kv, 1));
   }
@@ -158,20 +155,20 @@ export class JobIndex implements JobObserver {
       this.#change(tx, id, before, withFacts(before, facts));
       return;
     }
-    // In a sign of life what was asked for is what it was.
+    // A heartbeat does not change the request.
     const isAsked = before === undefined || request !== undefined;
     const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
     const isMoved = before === undefined || before.replicationId !== job.replicationId;
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    // A job that is added has no backlog: that of an earlier one went with it.
+    // A new job has no backlog; that of an earlier job was removed with it.
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs };
     const asked = isAsked ? askedStatus(job) : before;
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
 
-  /** The list of failures of this base id has become empty, or is empty no more. */
+  /** The list of failures of this base id has become empty or nonempty. */
   async leftBehind(tx: Transaction, baseId: string, hasLeftBehind: boolean): Promise<void> {
     const page = await tx.getRangePage(this.#keys.replicationJobsBelow(baseId));
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJobId(key)));
@@ -182,10 +179,7 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /**
-   * Since when it is known that a change of the job has not arrived, is another time; undefined: all have arrived. Only that it falls
-   * behind, or has caught up, is an event.
-   */
+  /** Updates since when a job is behind; undefined if caught up. Only transitions are events. */
   async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
@@ -195,7 +189,7 @@ export class JobIndex implements JobObserver {
     else this.#change(tx, jobId, before, after);
   }
 
-  /** The next transient jobs that ended before `endMs`, the earliest first, behind `after`. */
+  /** The next transient jobs that ended before `endMs`, earliest first, after `after`. */
   async endedTransients(
     kv: KeyValueStore,
     endMs: number,
@@ -212,7 +206,7 @@ export class JobIndex implements JobObserver {
     return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
   }
 
-  /** Builds the index of a store of an older version, once: in pages, by any number of nodes, which may stop and go on. */
+  /** Builds the index of an older store. Any number of nodes may take part. */
   async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex();
     const value = await kv.read((tx) => tx.get(key));
@@ -233,13 +227,13 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Events of older versions tell nothing that is to be folded. */
+  /** Events of older versions need no fold. */
   async #beginTail(tx: Transaction): Promise<void> {
     const hasBegun = (await tx.get(this.#keys.foldedEvent())) !== undefined;
     if (!hasBegun) this.#events.setFoldedId(tx, await this.#events.lastId(tx));
   }
 
-  /** Jobs that have a status have their rows, or will have them by a fold. */
+  /** Jobs with a status have rows, at least after the next fold. */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);
     const changes = [];
@@ -268,21 +262,19 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /**
-   * Compares the next jobs behind `afterId` with their statuses, and repairs what an older node beside us left behind. `afterId`: "" for
-   * the first ones.
-   */
+  /** Compares the jobs after `afterId` ("" for all) with their statuses, and repairs these. */
   repair(kv: KeyValueStore, afterId: string): Promise<RepairedPage> {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }
 
-  /** Looks at snapshots, so that nothing conflicts with it but the jobs that it repairs. */
+  /** Reads snapshots, so that only repairs can conflict. */
   async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
     const known = await this.statuses.between(tx.snapshot, afterId, lastId);
     const byId = new Map(page.map((job) => [job.id, job]));
     const ids = [...new Set([...byId.keys(), ...known.keys()])];
-    // All at once: one after the other would take longer than a transaction may where the store is another machine, and busy.
+    // Concurrently: sequential reads from a busy remote store could exceed the transaction's time
+    // limit.
     const expected = await Promise.all(
       ids.map(async (id) => {
         const seen = byId.get(id);
@@ -331,7 +323,7 @@ export class JobIndex implements JobObserver {
     return page.entries.length > 0;
   }
 
-  /** Something happened to the job. */
+  /** Writes a status change caused by an event of the job. */
   #change(
     tx: Transaction,
     jobId: string,
@@ -342,7 +334,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteStatus(tx, change);
   }
 
-  /** Lists find the job in another way, and nothing happened to it. */
+  /** Writes a status change that is not an event. */
   #adjust(
     tx: Transaction,
     jobId: string,
@@ -353,7 +345,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteSilently(tx, change);
   }
 
-  /** Undefined when nothing has changed. */
+  /** Returns undefined if nothing has changed. */
   #store(tx: Transaction, change: StatusChange): EncodedChange | undefined {
     const { jobId, before, after } = change;
     const encodedBefore = encoded(before);
@@ -364,7 +356,7 @@ export class JobIndex implements JobObserver {
   }
 }
 
-/** 4: statuses lie beside the jobs, and rows are folded. */
+/** Since format 4, statuses are stored with the jobs, and rows are folded. */
 const FORMAT = 4;
 
 function isBuilt(value: Uint8Array): boolean {
@@ -372,7 +364,7 @@ function isBuilt(value: Uint8Array): boolean {
   return format === FORMAT && lastId === null;
 }
 
-/** Up to which job the index is built; "": for none. */
+/** The last job indexed so far; "" if none. */
 function builtId(value: Uint8Array | undefined): string {
   const [format, lastId] = value === undefined ? [] : unpackTuple(value);
   return format === FORMAT ? String(lastId) : "";
@@ -386,7 +378,7 @@ function encoded(status: JobStatus | undefined): Uint8Array | undefined {
   return status && encodeStatus(status);
 }
 
-/** Equal statuses are equal in their stored form. */
+/** Equal statuses have equal encodings. */
 function areSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
   if (left === undefined || right === undefined) return left === right;
   return equalBytes(left, right);

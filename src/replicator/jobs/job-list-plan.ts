@@ -1,8 +1,9 @@
 /**
- * From which lists of the index a page of jobs is read, and how many jobs match.
+ * Plans from which lists of the index a page of jobs is read, and how many jobs match.
  *
- * The index has no rows for jobs that only wait or run. The queue knows the few that run. Those that wait are the others: where
- * few jobs are active, these are taken and sorted; otherwise all jobs are walked through.
+ * The index has no rows for jobs that are just waiting or running. The queue knows the few running
+ * ones; waiting jobs are the rest: if few jobs are active these are sorted, otherwise all jobs are
+ * scanned.
  */
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, packTuple } from "../../kv/index.ts";
@@ -15,21 +16,18 @@ import { behindValue, LISTED_FLAGS, STATUS_FLAGS, type StatusRow, shownId } from
 import { listedName } from "./listed-name.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
 
-/** From so many lists one page is read at most. */
+/** Maximum number of lists merged for a page. */
 const MERGED_LISTS_MAX = 50;
-/** So many jobs are sorted for one page. */
+/** Maximum number of jobs sorted for a page. */
 const SORTED_ROWS_MAX = 2000;
 
-/**
- * `id`: of the job; `shown-id`: the replication's, of jobs that have not ended; `since`, `tries`: of jobs that fail; `lag`: of jobs
- * that are behind.
- */
+/** `shown-id`: unfinished jobs; `since`, `tries`: failing jobs; `lag`: jobs that are behind. */
 export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 
-/** A place in a list: the row's value, where the order has one, and the job. */
+/** A position in a list: the row's value, if the order has one, and the job id. */
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
-/** A part of a list with the key of a position in it; all jobs whose ids begin so; or the positions themselves, in any order. */
+/** A range with its position key; all jobs with an id prefix; or unordered positions. */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
   | { readonly kind: "jobs"; readonly prefix: string }
@@ -38,17 +36,17 @@ export type JobListSource =
 type PositionKey = (position: JobPosition) => Key;
 
 export interface JobListPlan {
-  /** Together they have all that match. A job may be in several. */
+  /** Together they contain all matching jobs, possibly more than once. */
   readonly sources: readonly JobListSource[];
-  /** The order of the rows of all sources. */
+  /** Order of the rows in all sources. */
   readonly orderKey: PositionKey;
-  /** Whether there may be rows that do not match. */
+  /** Whether rows may not match and must be tested. */
   readonly isTested: boolean;
-  /** How many jobs match; undefined where only the tests tell. */
+  /** Number of matching jobs; undefined if only tests can tell. */
   readonly total: number | undefined;
 }
 
-/** A list that has all that match, and its length. */
+/** A list containing all matching jobs, and its length. */
 interface Candidate {
   readonly count: number;
   readonly plan: JobListPlan;
@@ -63,7 +61,7 @@ export class JobListPlanner {
     this.#counts = new StatusCounts(jobs, keys);
   }
 
-  /** The list that has the order; otherwise one whose length is the total, or the shortest. */
+  /** Chooses the list in the requested order, or else the shortest or one with a known total. */
   async plan(view: IndexView, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
     if (order === "since" || order === "tries") return this.#ofFailing(view, filter, order);
     if (order === "shown-id") return this.#ofActive(view);
@@ -100,7 +98,7 @@ export class JobListPlanner {
     return { sources: [source], orderKey: keyOf, isTested, total };
   }
 
-  /** Those that are behind for as long as is asked, sorted by id; where they are too many, all jobs are looked through. */
+  /** Jobs behind for at least the given time, by id; if there are too many, scans all jobs. */
   async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { behindSinceMs, ...others } = filter;
     const range = this.#behindSince(behindSinceMs);
@@ -118,14 +116,14 @@ export class JobListPlanner {
     return { count: ids.length, plan: { ...this.#byId([positionsOf(ids)]), isTested, total } };
   }
 
-  /** The rows of jobs that are behind since this time or longer; of all that are behind. */
+  /** Rows of jobs that are behind, optionally at least since a time. */
   #behindSince(sinceMs: number | undefined): KeyBounds {
     const { begin, end } = this.#keys.statusRows("behind");
     if (sinceMs === undefined) return { begin, end };
     return { begin: this.#keys.statusRows("behind", behindValue(sinceMs)).begin, end };
   }
 
-  /** A job that has ended, and runs for its failures alone, is among them while it runs. */
+  /** Includes ended jobs whose failures are being retried. */
   async #ofActive(view: IndexView): Promise<JobListPlan> {
     const running = await this.#counts.running(view, undefined);
     const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
@@ -174,7 +172,7 @@ export class JobListPlanner {
     return sources.flat();
   }
 
-  /** The jobs of any of these rows. */
+  /** Jobs with any of these rows. */
   async #ofRows(
     view: IndexView,
     filter: JobFilter,
@@ -202,7 +200,7 @@ export class JobListPlanner {
     };
   }
 
-  /** Those that fail at a host or side, from the lists of each cause that fits; where these are too many, of all that fail. */
+  /** Jobs failing at a host or side, from matching causes or, if too many, all failing jobs. */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;
     const counts = await this.#counts.causes(view, host);
@@ -217,7 +215,7 @@ export class JobListPlanner {
     };
   }
 
-  /** How many jobs are without a flag, if that is all that is asked. */
+  /** Counts the jobs without a flag, if that is the only condition. */
   async #countWithout(view: IndexView, filter: JobFilter): Promise<number | undefined> {
     const [name, ...others] = Object.keys(filter);
     const flag = STATUS_FLAGS.find((one) => one === name && filter[one] === false);
@@ -233,7 +231,7 @@ export class JobListPlanner {
     return { sources, orderKey: ([, id]) => packTuple([id]) };
   }
 
-  /** A whole list in the order of its values, and positions that belong there, too. */
+  /** A whole list in the order of its values, plus additional positions. */
   #ordered(
     list: "since" | "tries" | "active",
     positions: readonly JobPosition[],
@@ -255,7 +253,7 @@ export class JobListPlanner {
   }
 }
 
-/** For each member of the filter that has a list, the rows that together have all jobs that match it. */
+/** Returns, for each condition with a list, the rows that cover all matching jobs. */
 function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error } = filter;
   const found: (readonly StatusRow[])[] = [];
@@ -270,12 +268,12 @@ function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   return found;
 }
 
-/** Whether the cause of a failure is asked for beyond its class, which has a list of its own. */
+/** Whether the filter specifies more of the cause than its class, which has its own list. */
 function isOfCause({ side, host }: JobFilter): boolean {
   return side !== undefined || host !== undefined;
 }
 
-/** Whether only jobs that fail can match: others have no reason. */
+/** Whether only failing jobs can match, since others have no reason. */
 function isOnlyFailing({ failing, reason }: JobFilter): boolean {
   return failing === true || reason !== undefined;
 }
@@ -284,12 +282,12 @@ function positionsOf(ids: readonly string[]): JobListSource {
   return { kind: "positions", positions: ids.map((id): JobPosition => [null, id]) };
 }
 
-/** Or those of one `_replicator` database. */
+/** All jobs, or those of one `_replicator` database. */
 function allJobs(databaseUuid: string | undefined): JobListSource {
   return { kind: "jobs", prefix: databaseUuid === undefined ? "" : `${databaseUuid}|` };
 }
 
-/** A list in the order of ids, or the jobs of one `_replicator` database, whose ids begin with its uuid and a bar. */
+/** A list in id order, or its part for one `_replicator` database, whose job ids share a prefix. */
 function rangeById(
   all: KeyBounds,
   databaseUuid: string | undefined,

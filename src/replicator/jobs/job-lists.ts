@@ -1,7 +1,7 @@
 /**
- * Lists of jobs, in pages, from the index (`JobListPlanner`). What a list does not promise is tested by the status of each job. A page
- * costs about as many keys as it has rows. Where only tests tell how many jobs match, it tests `TESTED_ROWS_MAX` at most, and then
- * says where to go on.
+ * Pages of jobs from the index (`JobListPlanner`). Conditions not guaranteed by a list are tested
+ * against each job's status. A page reads about as many keys as it has rows. If only tests can tell
+ * how many jobs match, a page tests at most `TESTED_ROWS_MAX` rows, and returns where to continue.
  */
 import { append, compareBytes } from "../../base/index.ts";
 import type { Job, Jobs, Worker } from "../../jobs/index.ts";
@@ -30,18 +30,18 @@ import {
 import type { JobStatus } from "./job-status.ts";
 import type { JobEntry } from "./job-views.ts";
 
-/** Rows read in one transaction. */
+/** Rows read per transaction. */
 const CHUNK_ROWS_MAX = 200;
-/** So many times the rows are tested that have as many matches as are wanted, if they are like those before. */
+/** Factor over the number of rows expected to yield the wanted matches. */
 const LIKELY_RATIO = 1.5;
-/** Rows that one page tests at most, where only tests tell how many jobs match. */
+/** Maximum rows tested per page if only tests can tell how many jobs match. */
 const TESTED_ROWS_MAX = 1000;
 
 export interface JobPageRequest {
   readonly filter: JobFilter;
   readonly order?: JobOrder;
   readonly descending?: boolean;
-  /** Begins behind it. */
+  /** Start after this position. */
   readonly after?: JobPosition | undefined;
   readonly skip?: number;
   readonly limit: number;
@@ -49,9 +49,9 @@ export interface JobPageRequest {
 
 export interface JobPage {
   readonly entries: readonly JobEntry[];
-  /** How many jobs match; undefined where that would take a look at too many. */
+  /** Number of matching jobs; undefined if too expensive to count. */
   readonly total: number | undefined;
-  /** Where the next page begins; undefined behind the last. */
+  /** Start of the next page; undefined after the last. */
   readonly next: JobPosition | undefined;
 }
 
@@ -65,9 +65,9 @@ interface Row {
   readonly key: Key;
 }
 
-/** Where rows are read from. */
+/** Range of rows to read. */
 interface RowsWanted {
-  /** Behind it. */
+  /** Start after this position. */
   readonly position: JobPosition | undefined;
   readonly descending: boolean;
   readonly limit: number;
@@ -132,7 +132,7 @@ export class JobLists {
     }
   }
 
-  /** Those of these jobs that are there, by their ids. */
+  /** Returns those of the jobs that exist, by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];
     const found = new Map<string, JobEntry>();
@@ -144,7 +144,7 @@ export class JobLists {
     return found;
   }
 
-  /** Those of these jobs that are there, with what they are found by. */
+  /** Returns those of the jobs that exist, with their statuses. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
     return this.#parts.kv.read(async (tx) => {
       const [statuses, found] = await Promise.all([
@@ -162,7 +162,7 @@ export class JobLists {
     });
   }
 
-  /** Every job that matches, page by page; what is done to the jobs of a page does not disturb the next one. */
+  /** Yields all matching jobs. Changes to the jobs of one page do not affect the next. */
   async *all(filter: JobFilter): AsyncIterable<JobEntry> {
     let after: JobPosition | undefined;
     do {
@@ -172,7 +172,7 @@ export class JobLists {
     } while (after !== undefined);
   }
 
-  /** The next rows of all sources together, each job once. */
+  /** Returns the next rows of all sources, each job once. */
   async #rows(
     view: IndexView,
     { sources, orderKey }: JobListPlan,
@@ -257,7 +257,7 @@ export function entryOf(
   return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec, backlog };
 }
 
-/** How many rows to read of a list, of which so many were tested, and matched. */
+/** Returns the number of rows to read next, given the share of matches so far. */
 function nextRowCount(
   { isTested, total }: JobListPlan,
   {
@@ -270,9 +270,9 @@ function nextRowCount(
     readonly matchedCount: number;
   },
 ): number {
-  // One more than wanted tells whether there is a next page.
+  // One extra row shows whether there is a next page.
   if (!isTested || testedCount === 0) return Math.min(CHUNK_ROWS_MAX, wantedCount + 1);
-  // Those that match are counted, too.
+  // Read full chunks, since matches are also counted.
   if (total === undefined) return CHUNK_ROWS_MAX;
   const likelyCount = (wantedCount + 1) * (testedCount / matchedCount) * LIKELY_RATIO;
   return Math.min(CHUNK_ROWS_MAX, Math.ceil(likelyCount));

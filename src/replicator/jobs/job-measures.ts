@@ -1,4 +1,4 @@
-/** How far behind jobs are, how fast they are, what holds them back, and their last runs: for those who look. */
+/** Lag, speed, hold-ups and recent runs of jobs, for display. */
 import type { Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
@@ -19,13 +19,13 @@ export interface JobMeasuresParts {
 }
 
 export interface JobMeasure extends CopyRates {
-  /** The age of the oldest change that has not arrived, since it became known; null: nobody knows. */
+  /** Age of the oldest known pending change; null if unknown. */
   readonly lagSec: number | null;
   readonly behindSinceMs: number | undefined;
-  /** Changes that have not arrived; null: nobody knows. */
+  /** Pending changes; null if unknown. */
   readonly pending: number | null;
   readonly heldBackBy: HeldBackBy | undefined;
-  /** When a job that waits is due; undefined for one that runs, is paused or has ended. */
+  /** When a waiting job is due; undefined if it is running, paused or ended. */
   readonly nextTryMs: number | undefined;
 }
 
@@ -38,7 +38,7 @@ export class JobMeasures {
     this.#heldBack = new HeldBack(parts.jobs, parts.subspace);
   }
 
-  /** Of each of these jobs, in their order. */
+  /** In the order of `entries`. */
   async of(entries: readonly JobEntry[]): Promise<readonly JobMeasure[]> {
     const { runtime, kv } = this.#parts;
     const nowMs = runtime.clock.nowMs();
@@ -58,7 +58,7 @@ export class JobMeasures {
     });
   }
 
-  /** Since when a job is behind that is so for so long now. */
+  /** Converts a lag into the time since which a job is behind. */
   behindSinceMs(behindSec: number): number {
     return Math.max(0, this.#parts.runtime.clock.nowMs() - behindSec * 1000);
   }
@@ -69,7 +69,7 @@ export class JobMeasures {
   }
 }
 
-/** When a job that waits is due; undefined for one that runs, is paused or has ended. */
+/** When a waiting job is due; undefined if it is running, paused or ended. */
 function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
   const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
   return waits ? scheduledAtSec * 1000 : undefined;

@@ -1,34 +1,34 @@
-/** A run of a job that has ended, as it is remembered: when it was, why it ended, and what it did. Pure. */
+/** Record of an ended run: when it ran, why it ended, and what it did. Pure. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "./decide.ts";
 import type { ReplicationStatistics } from "./replication-statistics.ts";
 
-/** How it ended. `lost`: its node died, or lost the job. */
+/** How it ended. `lost`: its node died, or it lost the job. */
 export type RunCause = RunEnding["kind"] | "lost";
 
 export interface JobRun {
   readonly startMs: number;
-  /** Of a lost run, its last sign of life. */
+  /** For a lost run, its last heartbeat. */
   readonly endMs: number;
   readonly cause: RunCause;
-  /** Why it failed or stalled; undefined for any other run. */
+  /** Why it failed or stalled, if it did. */
   readonly reason: string | undefined;
-  /** What this run alone did; undefined for a lost one. */
+  /** Counts of this run alone; undefined for a lost one. */
   readonly counts: (ReplicationStatistics & { readonly bytes: number }) | undefined;
-  /** How far behind the job was when the run ended, as `Backlog` counts; undefined: nobody knew, or it was not stored yet. */
+  /** Lag of the job at the end of the run (see `Backlog`); undefined if unknown. */
   readonly lagSec: number | undefined;
-  /** Up to where the source's changes have been recorded as done. */
+  /** Source sequence of the last checkpoint. */
   readonly checkpoint: SourceSequence;
 }
 
-/** A row holds a sequence and this text, and stays far below the store's limit of a value. */
+/** Keeps a row, which also contains a sequence, far below the store's value limit. */
 const REASON_LENGTH_MAX = 1000;
 
 /**
- * The stored form; the first element is the format's version. Rows of older versions have no `lagSec`, and these versions pass over
- * it: so nodes of both can read the runs of each other.
+ * Stored form; the first element is the format version. Rows of older versions lack `lagSec`, which
+ * those versions ignore, so that both can read each other's rows.
  */
 const FORMAT = 1;
 

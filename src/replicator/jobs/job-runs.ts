@@ -1,9 +1,9 @@
-/** The last runs of each job: a ring of rows beside the job, written in the transactions that end the runs. */
+/** The last runs of each job: a ring of rows, written in the transactions that end the runs. */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { decodeJobRun, encodeJobRun, type JobRun } from "./job-run.ts";
 
-/** Runs of a job that are remembered. */
+/** Runs kept per job. */
 export const RUNS_MAX = 50;
 
 export class JobRuns {
@@ -23,7 +23,7 @@ export class JobRuns {
     return runs;
   }
 
-  /** Adds the newest runs, oldest of them first; forgets the oldest of all. */
+  /** Adds runs, oldest first, and deletes the oldest ones. */
   async add(tx: Transaction, jobId: string, runs: readonly JobRun[]): Promise<void> {
     if (runs.length === 0) return;
     const range = this.#keys.jobRuns(jobId);

@@ -1,7 +1,8 @@
 /**
- * What lists find jobs by. A job has one status, stored beside it; its rows in the lists and the counters follow from it, so the
- * rows of a change are the difference between two statuses. Whether a job runs is no part of it: the queue knows the few that do,
- * and an acceptance changes no status. Nor is there a row for a job that only waits: those are all jobs but the others. Pure.
+ * Status of a job: the fields by which lists find it. One status is stored per job; its index rows
+ * and counters are derived from it, so that a change's rows are the difference between two
+ * statuses. Whether a job is running is not included, because the queue knows. Waiting jobs have no
+ * rows: they are all jobs but the others. Pure.
  */
 
 import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
@@ -20,7 +21,7 @@ import { listedName, localPlace } from "./listed-name.ts";
 import { ruleUuidOf } from "./rule-jobs.ts";
 
 export interface JobStatus {
-  /** What became of the last run: the state that is shown while the job does not run. */
+  /** Outcome of the last run, shown while the job is not running. */
   readonly outcome: RunOutcome;
   readonly isPaused: boolean;
   readonly failing:
@@ -28,30 +29,34 @@ export interface JobStatus {
         readonly sinceMs: number;
         readonly tries: number;
         readonly class: FailureClass;
-        /** Undefined as long as the status is that of a version that had no lists for it. */
+        /** Undefined for a status written by a version without lists for it. */
         readonly place: Pick<FailureCause, "side" | "host"> | undefined;
       }
     | undefined;
-  /** Whether documents are on its list of failures. */
+  /** Whether its list of failures has documents. */
   readonly hasLeftBehind: boolean;
   readonly isStalled: boolean;
-  /** Since when it is known that a change has not arrived (`backlog.ts`); undefined: all have, or nobody knows. */
+  /** Since when changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
   readonly replicationId: string | undefined;
-  /** Of a transient job that has ended: when. */
+  /** End of an ended transient job. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
-  /** Under which names the source is found: host and port, host, or a database of our own (`localPlace`). */
+  /** Names of the source in lists: host and port, host, or a local database (`localPlace`). */
   readonly source: readonly string[];
   readonly target: readonly string[];
 }
 
 /**
- * The lists. `outcome` holds jobs whose last run crashed, failed or completed; `active` those that have not ended, by their shown
- * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure, and `cause` by class,
- * side and host together; `cause-since` those of one cause, in the order of time (`causeSinceList`); `ended` transient jobs that have
- * ended, in the order of time; `behind` jobs with changes that have not arrived, in the order of their lag. `rule` holds jobs of rules
- * by rule and flag, `rule-behind` those of one rule that are behind.
+ * Lists of jobs:
+ * - `outcome`: last run crashed, failed or completed
+ * - `active`: not ended, by shown id
+ * - `since`, `tries`: failing, in these orders
+ * - `error`: failing, by class; `cause`: by class, side and host
+ * - `cause-since`: failing for one cause, by time (`causeSinceList`)
+ * - `ended`: ended transient jobs, by time
+ * - `behind`: with pending changes, by lag
+ * - `rule`: jobs of rules, by rule and flag; `rule-behind`: those of a rule that are behind
  */
 export type StatusList =
   | "outcome"
@@ -71,17 +76,17 @@ export type StatusList =
   | `rule-behind ${string}`;
 export const STATUS_FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
-/** Flags of which each rule has counters of its own. */
+/** Flags counted separately for each rule. */
 const RULE_FLAGS = ["failing", "left_behind"] as const;
-/** The jobs that fail are those of the list `error`, those that are parked have a row in `outcome`. */
+/** Failing jobs are in the list `error`; parked ones have a row in `outcome`. */
 export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && flag !== "parked");
 
-/** One row of one list. */
+/** A row of a list. */
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
 /**
- * Lists whose rows are counted: `active`, `since`, `tries` and `cause-since` hold the same jobs as others, and nobody asks how many
- * `ended` has.
+ * Lists with counters. `active`, `since`, `tries` and `cause-since` contain the same jobs as
+ * others, and the length of `ended` is not needed.
  */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
@@ -98,13 +103,13 @@ const COUNTED: ReadonlySet<StatusList> = new Set([
 type QueueFacts = Pick<Job, "state" | "scheduledAtSec">;
 type AskedStatus = Pick<JobStatus, "owner" | "source" | "target">;
 
-/** What stays of a job while it runs, waits and ends. */
+/** Part of the status that depends only on the request. */
 export function askedStatus({ replication, userName }: IndexedJob): AskedStatus {
   const owner = userName === null ? null : listedName(userName);
   return { owner, source: placesOf(replication?.source), target: placesOf(replication?.target) };
 }
 
-/** Equal statuses are equal in their stored form. */
+/** Equal statuses have equal encodings. */
 export function jobStatus(
   jobId: string,
   facts: QueueFacts,
@@ -137,7 +142,7 @@ export function jobStatus(
   };
 }
 
-/** The job is back in the queue, or due at another time. */
+/** Status of a job that has returned to the queue, or whose due time has changed. */
 export function withFacts(status: JobStatus, facts: QueueFacts): JobStatus {
   return { ...status, isPaused: isPaused(facts) };
 }
@@ -146,7 +151,7 @@ function isPaused({ state, scheduledAtSec }: QueueFacts): boolean {
   return state !== "finished" && scheduledAtSec === NEVER_SEC;
 }
 
-/** The rows that stay as long as what was asked for stays. */
+/** Rows that depend only on the request. */
 export function askedRows({ owner, source, target }: AskedStatus): readonly StatusRow[] {
   return [
     ["owner", owner],
@@ -155,7 +160,7 @@ export function askedRows({ owner, source, target }: AskedStatus): readonly Stat
   ];
 }
 
-/** The rows that come and go while the job runs and waits. */
+/** Rows that change with the job's progress. */
 export function progressRows(jobId: string, status: JobStatus): readonly StatusRow[] {
   const { outcome, failing, endedMs, behindSinceMs } = status;
   const rows: StatusRow[] = [];
@@ -176,7 +181,7 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   return ruleUuid === undefined ? rows : [...rows, ...ruleRows(ruleUuid, status)];
 }
 
-/** The rows by which a rule is summed up. */
+/** Rows for summaries of rules. */
 function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   const rows: StatusRow[] = [];
   for (const flag of RULE_FLAGS) {
@@ -188,27 +193,27 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/** The value in the list `rule` of the jobs of a rule that have a flag. */
+/** Value in the list `rule` for a rule's jobs with a flag. */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }
 
-/** The list of the jobs of a rule that are behind, in the order of their lag. */
+/** List of a rule's jobs that are behind, by lag. */
 export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
   return `rule-behind ${ruleUuid}`;
 }
 
-/** The list of the jobs that fail for one cause, by since when they do. */
+/** List of jobs failing for one cause, by time. */
 export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
 }
 
-/** The value in the list `behind`: the longer the lag, the higher. */
+/** Value in the list `behind`: greater for a longer lag. */
 export function behindValue(sinceMs: number): number {
   return -Math.floor(sinceMs);
 }
 
-/** By what `_scheduler/jobs` is ordered. */
+/** Sort key of `_scheduler/jobs`. */
 export function shownId(jobId: string, { replicationId }: JobStatus): string {
   return listedName(replicationId ?? jobId);
 }
@@ -230,27 +235,27 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
 
 export type StatusCounter = readonly [list: string, value: StatusValue, uuid: string | null];
 
-/** The counter that a row counts for; that of an outcome is of the jobs of one `_replicator` database, or of transient jobs. */
+/** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list)) return undefined;
-  // Each has a time of its own: they are counted together.
+  // Each row has a distinct value, so they are counted together.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
-/** The counter of all jobs of one `_replicator` database; the queue counts those of all. */
+/** Counter of all jobs of a `_replicator` database. The queue counts the overall total. */
 export function counterOfDatabase(jobId: string): StatusCounter | undefined {
   const uuid = databaseUuidOf(jobId);
   return uuid === null ? undefined : ["all", null, uuid];
 }
 
-/** Of the `_replicator` database in the id of a persistent job; null in that of a transient one. */
+/** Returns the `_replicator` database's uuid in a persistent job's id; null for a transient job. */
 function databaseUuidOf(jobId: string): string | null {
   const end = jobId.indexOf("|");
   return end < 0 ? null : jobId.slice(0, end);
 }
 
-/** Sorted and without doubles, so that equal places are equal lists. */
+/** Sorted and without duplicates, so that equal places yield equal lists. */
 function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address === undefined) return [];
   if (address.kind === "local") return [localPlace(address.database)];
@@ -259,9 +264,9 @@ function placesOf(address: EndpointAddress | undefined): readonly string[] {
   return [...new Set([url.host, url.hostname].map(listedName))];
 }
 
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 2;
-/** An object, with the members of `JobStatus`. */
+/** An object with the members of `JobStatus`. */
 const FORMAT_OBJECT = 1;
 
 type Failing = NonNullable<JobStatus["failing"]>;
@@ -273,7 +278,7 @@ type StoredFailing = readonly [
   host?: string | null,
 ];
 
-/** An array: the names of the members would take more room than their values. */
+/** An array, because member names would take more space than the values. */
 type StoredStatus = readonly [
   outcome: RunOutcome,
   flags: number,

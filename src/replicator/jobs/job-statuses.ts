@@ -1,4 +1,4 @@
-/** The statuses of jobs, stored beside them. */
+/** Stores the statuses of jobs. */
 import type { JobNotes } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
@@ -11,13 +11,13 @@ export class JobStatuses {
     this.#notes = notes;
   }
 
-  /** Undefined: there is no such job. */
+  /** Returns undefined if there is no such job. */
   async get(tx: ReadTransaction, jobId: string): Promise<JobStatus | undefined> {
     const note = await this.#notes.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     return note && decodeStatus(note);
   }
 
-  /** Those of several jobs, in their order. */
+  /** In the order of `jobIds`. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],
@@ -26,12 +26,12 @@ export class JobStatuses {
     return notes.map((note) => note && decodeStatus(note));
   }
 
-  /** A status as `encodeStatus` encodes it; undefined: the job is gone. */
+  /** Stores a status encoded by `encodeStatus`; undefined if the job is removed. */
   set(tx: Transaction, jobId: string, encoded: Uint8Array | undefined): void {
     this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encoded);
   }
 
-  /** Those behind the job `afterId` ("": from the first) up to `lastId` (undefined: to the last). */
+  /** Statuses after the job `afterId` ("" for all) up to `lastId` (undefined for no limit). */
   async between(
     tx: ReadTransaction,
     afterId: string,

@@ -1,15 +1,15 @@
-/** Events of a job say which one it is, so that a line of the log is understood without another. */
+/** Adds the identity of the job to its events, so that each log line is self-contained. */
 import type { Events, Trace } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import type { ReplicationJobData } from "./job-data.ts";
 
-/** What each event of the job has besides its own members. */
+/** Additional members of each event of a job. */
 export interface JobDescription {
   readonly jobId: string;
   /** `DATABASE/ID`; absent for a transient job. */
   readonly document?: string;
-  /** A URL without secrets, or the name of a database of our own; absent for a document that is malformed. */
+  /** URL without credentials, or name of a local database; absent if malformed. */
   readonly source?: string;
   readonly target?: string;
 }
@@ -24,7 +24,7 @@ export function describeJob(
   return { jobId, ...named, source: shown(source), target: shown(target) };
 }
 
-/** Announces to `trace` what events say themselves, and which job it is. */
+/** Returns a trace that adds the description of the job to each event. */
 export function jobTrace(trace: Trace, job: JobDescription): Trace {
   return {
     event: (name, fields) => trace.event(name, { ...fields, ...job } as Events[typeof name]),

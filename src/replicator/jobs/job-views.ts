@@ -1,4 +1,4 @@
-/** Shows jobs: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
+/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks` in CouchDB 3.5's JSON. Pure. */
 import type { Worker } from "../../jobs/index.ts";
 import { maskCredentials, percentEncode, stripCredentials } from "../../protocol/index.ts";
 import { sequenceText } from "../endpoints/endpoint.ts";
@@ -7,20 +7,20 @@ import { isoTime } from "../times.ts";
 import type { Backlog } from "./backlog.ts";
 import { failureOf, hasEnded, type ReplicationJobData, type ReplicationState } from "./job-data.ts";
 
-/** A job as those see it who look. */
+/** A job for display. */
 export interface JobEntry {
   readonly jobId: string;
   readonly data: ReplicationJobData;
   readonly state: ReplicationState;
-  /** The worker that runs it; undefined while it does not run. */
+  /** The worker running it; undefined if not running. */
   readonly worker: Pick<Worker, "node" | "processId"> | undefined;
-  /** When a job that waits is due, in seconds since the epoch. */
+  /** Due time of a waiting job, in seconds since the epoch. */
   readonly scheduledAtSec: number;
-  /** What has not arrived; undefined while nothing is known of that. */
+  /** Undefined if unknown. */
   readonly backlog: Backlog | undefined;
 }
 
-/** Changes that have not arrived, by the latest look; null: nobody knows. */
+/** Number of pending changes at the last check; null if unknown. */
 export function changesPendingOf({
   data,
   backlog,
@@ -32,7 +32,7 @@ export function changesPendingOf({
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The figures of a job, under the names that `_scheduler` and `_replication_stats` use. */
+/** Statistics of a job, with the names of `_scheduler` and `_replication_stats`. */
 export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
   const { statistics, checkpointedSequence, sourceSequence, throughSequence } = entry.data;
   const isPartial = entry.data.replication?.omissions !== undefined;
@@ -43,7 +43,7 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     docs_written: statistics.docsWritten,
     changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
-    // Only where something is left out, and so in no other text: the copy is partial on purpose.
+    // Only shown if the replication omits something on purpose.
     docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
@@ -53,7 +53,7 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
   };
 }
 
-/** An element of `_scheduler/jobs`. */
+/** Returns an element of `_scheduler/jobs`. */
 export function jobView(entry: JobEntry, serverUrl: string): Json {
   const { jobId, data, state, worker } = entry;
   return {
@@ -76,7 +76,7 @@ export function jobView(entry: JobEntry, serverUrl: string): Json {
   };
 }
 
-/** An element of `_scheduler/docs`. */
+/** Returns an element of `_scheduler/docs`. */
 export function documentView(entry: JobEntry, serverUrl: string): Json {
   const { data, state, worker } = entry;
   return {
@@ -96,7 +96,7 @@ export function documentView(entry: JobEntry, serverUrl: string): Json {
   };
 }
 
-/** An element of `_active_tasks`. */
+/** Returns an element of `_active_tasks`. */
 export function taskView(entry: JobEntry, serverUrl: string): Json {
   const { jobId, data, worker } = entry;
   const { replication } = data;
@@ -119,7 +119,7 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
   };
 }
 
-/** The figures, or the reason why there are none. */
+/** Returns the statistics, or the reason for their absence. */
 function info(entry: JobEntry): Json {
   const { data, state } = entry;
   const failure = failureOf(data);
@@ -127,7 +127,7 @@ function info(entry: JobEntry): Json {
   return { error: `${failure.error}: ${failure.reason}` };
 }
 
-/** An endpoint for people: without user and password, as CouchDB 3.5 shows it. */
+/** Endpoint for display without credentials, as in CouchDB 3.5. */
 function shownAddress(address: EndpointAddress | undefined, serverUrl: string): string | null {
   if (address === undefined) return null;
   if (address.kind === "http") return stripCredentials(address.url);

@@ -1,4 +1,4 @@
-/** Reads what the store knows of a job, and carries out what `decide.ts` answers to a wish. */
+/** Reads the state of a job, and determines with `decide.ts` how to react to a request. */
 import { type Authority, isSameAuthority } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -17,10 +17,10 @@ export async function stepFor(
   return decideWish(wish, phaseOf(job, decodeJob(job)), isPaused);
 }
 
-/** A replication that is asked for again, and with whose authority. */
+/** A repeated request, and its requester. */
 export type AskedAgain = Authority & { readonly replication: Replication };
 
-/** The same for a job that is asked for once more. */
+/** The same for a repeated request. */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
   controls: JobControls,
@@ -32,7 +32,7 @@ export function stepWhenAskedAgain(
   return stepFor(tx, controls, job, isSame ? "same" : "other");
 }
 
-/** Equal in everything that matters for the run; credentials included, since new ones must be taken up. */
+/** Compares everything that affects the run, including credentials, which must be updated. */
 function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

@@ -1,12 +1,12 @@
-/** So much of a name is part of a key. */
+/** Maximum length of a name in a key. */
 const NAME_LENGTH_MAX = 500;
 
-/** The name as lists have it, for who looks for it. */
+/** The form of a name in lists. */
 export function listedName(name: string): string {
   return name.slice(0, NAME_LENGTH_MAX);
 }
 
-/** As lists have a database of our own, where others are named by their hosts: no host has the slash. */
+/** Marks local databases in lists of hosts, whose names contain no slash. */
 export const LOCAL_MARK = "/";
 
 export function localPlace(database: string): string {

@@ -1,6 +1,7 @@
 /**
- * Servers that cannot be reached, and the jobs that crashed because of that. One node at a time asks such a server, for
- * all of its jobs. When the server answers, the jobs are due at once, spread a little, and their own pauses end.
+ * Unreachable servers, and the jobs that crashed because of them. One node at a time probes such a
+ * server for all its jobs. When the server recovers, the jobs become due, slightly spread, instead
+ * of waiting out their pauses.
  */
 import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
@@ -21,14 +22,14 @@ import { hasEnded, REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
 import { stepFor } from "./job-wish.ts";
 
-/** How often a server is asked, by all nodes together. */
+/** Interval of probes, cluster-wide. */
 const PROBE_INTERVAL_MS = 5000;
-/** What has not answered after so long is not back. */
+/** Timeout of a probe. */
 const PROBE_TIMEOUT_MS = 5000;
 const PROBES_MAX = 10;
-/** Jobs that are made due, or looked at, in one transaction. */
+/** Jobs scheduled or checked per transaction. */
 const MEMBERS_MAX = 100;
-/** So many jobs a second come back to a server that has just recovered, but the last one not later than this. */
+/** Rate at which jobs return to a recovered server, and the maximum time for all of them. */
 const RETURNS_PER_SEC = 20;
 const RETURN_SEC_MAX = 30;
 const OUTAGES_MAX = 1000;
@@ -38,7 +39,7 @@ export interface OutagesParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly controls: JobControls;
-  /** Answers once. */
+  /** Fetches without retries. */
   readonly fetch: Fetch;
   readonly subspace: Subspace;
 }
@@ -47,7 +48,7 @@ export class Outages {
   readonly name = "replicator.outages";
   readonly #parts: OutagesParts;
   readonly #keys: ReplicatorKeys;
-  /** The member that this node looked at last, of outages of which it has not seen all since it began with the first. */
+  /** Position of this node's check of an outage's jobs. */
   readonly #lookedUntil = new Map<string, Key>();
 
   constructor(parts: OutagesParts) {
@@ -55,7 +56,7 @@ export class Outages {
     this.#keys = new ReplicatorKeys(parts.subspace);
   }
 
-  /** Notes, in the transaction that ends its run, that a job crashed because `origin` could not be reached. */
+  /** Records, in the transaction that ends its run, that a job could not reach `origin`. */
   async join(tx: Transaction, origin: string, jobId: string): Promise<void> {
     const key = this.#keys.outage(origin);
     tx.set(this.#keys.outageMember(origin, jobId), encodeMember());
@@ -80,7 +81,7 @@ export class Outages {
     return known.map(({ origin }) => origin);
   }
 
-  /** Asks a server, if no other node has just done so. */
+  /** Probes a server, unless another node has just done so. */
   async #probe(origin: string, signal: AbortSignal): Promise<void> {
     const { runtime, kv } = this.#parts;
     const key = this.#keys.outage(origin);
@@ -90,7 +91,7 @@ export class Outages {
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
       const sinceMs = nowMs - current.probedAtMs;
-      // A time in the future is from a clock that was ahead.
+      // A future time comes from a clock that was ahead.
       if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
@@ -115,14 +116,14 @@ export class Outages {
     await this.#forgetMembers(origin);
   }
 
-  /** Looks at the next page of jobs, and forgets those that do not wait for the server any more; with the last one, the outage. */
+  /** Removes jobs of the next page that no longer wait; after the last page, the outage. */
   async #forgetMembers(origin: string): Promise<void> {
     const all = this.#keys.outageMembers(origin);
     const after = this.#lookedUntil.get(origin);
     const range = after === undefined ? all : { ...all, begin: keyAfter(after) };
     const last = await this.#parts.kv.transact(async (tx) => {
       const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
-      // All at once: where the store is another machine, each read is a way there and back.
+      // Concurrently, because each read from a remote store is a round trip.
       const areWaiting = await Promise.all(
         page.entries.map(({ key }) => this.#isWaiting(tx, this.#keys.outageJobId(key))),
       );
@@ -135,24 +136,24 @@ export class Outages {
     else this.#lookedUntil.set(origin, last);
   }
 
-  /** Whether the job still fails; one that is tried again meanwhile does. */
+  /** Whether the job is still failing, including while it is retried. */
   async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
     const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return false;
-    // What a newer version stored is for newer nodes.
+    // Jobs stored by a newer version are left to newer nodes.
     if (!isReadable(job)) return true;
     const { state, failing } = decodeJob(job);
     return failing !== undefined && !hasEnded(state);
   }
 
-  /** Whether the server says anything of its own: a gateway in front of it does not count. */
+  /** Whether the server itself responds; errors of a gateway do not count. */
   async #answers(origin: string, signal: AbortSignal): Promise<boolean> {
     try {
       const response = await this.#parts.fetch({
         method: "GET",
         url: `${origin}/`,
         inactivityTimeoutMs: PROBE_TIMEOUT_MS,
-        // Nothing is told to it, so it need not prove who it is.
+        // Nothing confidential is sent, so the certificate need not be verified.
         connection: { tls: { verify: false } },
         signal,
       });
@@ -163,7 +164,7 @@ export class Outages {
     }
   }
 
-  /** Forgets the outage. A server that was never found away is not its jobs' trouble: they keep their pauses. */
+  /** Removes the outage. If it was never confirmed, the jobs keep their pauses. */
   async #end(origin: string, makesDue: boolean): Promise<void> {
     const { kv } = this.#parts;
     const memberCount = makesDue ? await this.#memberCount(origin) : 0;
@@ -206,12 +207,12 @@ export class Outages {
   }
 }
 
-/** A server that jobs could not reach. */
+/** An unreachable server. */
 export interface KnownOutage extends Outage {
   readonly origin: string;
 }
 
-/** Those that are known now. */
+/** Current outages. */
 export async function knownOutages(
   tx: ReadTransaction,
   keys: ReplicatorKeys,
@@ -225,11 +226,11 @@ export async function knownOutages(
 
 interface Outage {
   readonly probedAtMs: number;
-  /** Whether a probe has found the server away. */
+  /** Whether a probe has failed. */
   readonly isConfirmed: boolean;
 }
 
-/** The stored forms; the first element is the format's version. */
+/** Stored forms; the first element is the format version. */
 const FORMAT = 1;
 
 function encodeOutage({ probedAtMs, isConfirmed }: Outage): Uint8Array {

@@ -1,6 +1,7 @@
 /**
- * Jobs that are parked: everything has arrived, and their sources are quiet. A parked job holds no slot, no connection and no
- * timer. It is a job of the queue that is due much later, and a row by which the watcher of its source finds it (`source-watcher.ts`).
+ * Parked jobs: everything has arrived, and the source is idle. A parked job uses no slot,
+ * connection or timer. It is a queued job due much later, with a row by which the watcher of its
+ * source finds it (`source-watcher.ts`).
  */
 import { assert } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
@@ -20,13 +21,13 @@ import type { WatchedPlace } from "../request/watched-place.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { LOCAL_RULE_TYPE, RULE_TYPE } from "./rule-jobs.ts";
 
-/** The queue's type of the watchers; the id of one is its source. */
+/** Queue type of watchers; the id is the source. */
 export const SOURCE_WATCH_TYPE = "source-watch";
 
-/** The queue's type of questions to other servers (`questions/`); their ids are random. */
+/** Queue type of questions to other servers (`questions/`); ids are random. */
 export const QUESTION_TYPE = "question";
 
-/** All types of jobs that a node runs. */
+/** All queue types that a node runs. */
 export const JOB_TYPES = [
   REPLICATION_JOB_TYPE,
   SOURCE_WATCH_TYPE,
@@ -35,14 +36,14 @@ export const JOB_TYPES = [
   QUESTION_TYPE,
 ] as const;
 
-/** A parked job, and where its source was when it parked. */
+/** A parked job, and the source's update sequence at that time. */
 export interface ParkedJob {
   readonly database: string;
   readonly jobId: string;
   readonly updateSequence: SourceSequence;
 }
 
-/** The stored forms; the first element is the format's version. */
+/** Stored forms; the first element is the format version. */
 const FORMAT = 1;
 
 export class ParkedJobs {
@@ -55,8 +56,8 @@ export class ParkedJobs {
   }
 
   /**
-   * In the transaction that ends the run; `updateSequence`: all that the database had then has arrived. Its source is watched from
-   * then on.
+   * Must be called in the transaction that ends the run. Everything up to `updateSequence` has
+   * arrived. The source is watched from then on.
    */
   async add(
     tx: Transaction,
@@ -75,7 +76,7 @@ export class ParkedJobs {
     if (!isWatched) await this.#jobs.add(tx, watcher, {});
   }
 
-  /** The job runs, waits for its turn, or is gone. Nothing happens to one that was not parked. */
+  /** Call it when the job runs, waits or is removed. No effect if it is not parked. */
   async remove(tx: Transaction, jobId: string): Promise<void> {
     const key = this.#keys.parkedJob(jobId);
     const value = await tx.get(key);
@@ -86,13 +87,13 @@ export class ParkedJobs {
     tx.clear(this.#keys.watched(String(source), String(database), jobId));
   }
 
-  /** Those of these jobs that are parked. */
+  /** Returns those of the jobs that are parked. */
   async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob(jobId)));
     return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
   }
 
-  /** The ids behind `afterId` ("": from the first) up to `lastId` of the jobs that are parked. */
+  /** Ids of parked jobs after `afterId` ("" for all) up to `lastId`. */
   async between(
     tx: ReadTransaction,
     afterId: string,
@@ -105,7 +106,7 @@ export class ParkedJobs {
     return ids;
   }
 
-  /** Those of a source in the order of their databases, behind `after`; of one database alone, where one is named. */
+  /** Parked jobs of a source after `after`, by database; optionally of one database only. */
   async page(
     tx: ReadTransaction,
     source: string,
@@ -125,7 +126,7 @@ export class ParkedJobs {
     }));
   }
 
-  /** Takes jobs that have parked since the source was compared; their rows are cleared. */
+  /** Returns jobs parked since the source was last compared, and deletes these rows. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
     const page = await tx.getRangePage(this.#keys.newlyParkedOf(source), { limit });
     const named = page.entries.map(({ key, value }) => {
@@ -142,7 +143,7 @@ export class ParkedJobs {
     });
   }
 
-  /** Forgets a page of the jobs that have parked lately, as all are about to be compared; returns whether there are more. */
+  /** Deletes a page of newly parked rows before a full comparison. Returns whether more remain. */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
     const { begin, end } = this.#keys.newlyParkedOf(source);
     const limit = CLEARED_KEYS_MAX;
@@ -158,7 +159,7 @@ export class ParkedJobs {
   }
 }
 
-/** The update sequence in a row of `watched`. */
+/** Decodes the update sequence in a row of `watched`. */
 function sequenceOf(value: Uint8Array): SourceSequence {
   const [format, json] = unpackTuple(value);
   assert(format === FORMAT, "A parked job has a format of this version");

@@ -1,7 +1,7 @@
 /**
- * How long a job that failed waits (RFC 016, `couch_replicator_job`).
+ * Pause of a failed job (RFC 016, `couch_replicator_job`).
  *
- * RFC 016 writes `max` where `min` is meant: the pause is `min × 2^errors`, but not longer than the maximum.
+ * RFC 016 says `max` but means `min`: the pause is `min × 2^errors`, up to the maximum.
  */
 import { backoff, type Random } from "../../base/index.ts";
 
@@ -12,7 +12,7 @@ export interface PenaltyLimits {
   readonly maxSec: number;
 }
 
-/** Seconds to wait after the `errorCount`th failure in a row, 1 or more: 75 to 100 % of the doubled pause. */
+/** Returns the seconds to wait after `errorCount` consecutive failures, with jitter. */
 export function penaltySec(errorCount: number, limits: PenaltyLimits, random: Random): number {
   const wholeSec = backoff({ min: 2 * limits.minSec, max: limits.maxSec }, errorCount);
   return Math.ceil(wholeSec * (0.75 + random.ratio() / 4));

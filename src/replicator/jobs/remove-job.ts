@@ -1,7 +1,4 @@
-/**
- * Removes a job from the queue, with everything that is stored beside it. Every way to end a job comes here. A run of it
- * is halted (`halted-runs.ts`).
- */
+/** Removes a job and all its records, and halts its run (`halted-runs.ts`). */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Backlogs } from "./backlogs.ts";

@@ -1,4 +1,4 @@
-/** Marks of deleted `_replicator` databases and rules, by the uuid that the ids of their jobs begin with. */
+/** Marks of deleted `_replicator` databases and rules, by uuid. */
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys } from "../replicator-keys.ts";
 import { databaseUuidOf } from "./job-data.ts";

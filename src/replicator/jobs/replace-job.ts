@@ -1,4 +1,4 @@
-/** Puts a new job in the place of one that a document or a rule wants otherwise now. */
+/** Replaces a job whose document or rule has changed. */
 import type { Job } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Replication } from "../request/replication.ts";
@@ -6,10 +6,7 @@ import { type AddJobParts, addJob, type JobOrigin } from "./add-job.ts";
 import { decodeJob } from "./job-data-record.ts";
 import { type RemoveJobParts, removeJob } from "./remove-job.ts";
 
-/**
- * The pause of a job that has not ended stays: it is an operator's, who ends it. Where the former job was to begin again does not: the
- * sequence may be one of another source.
- */
+/** Keeps an operator's pause, but not a restart position, since the source may have changed. */
 export async function replaceJob(
   parts: AddJobParts & RemoveJobParts,
   tx: Transaction,
@@ -27,7 +24,7 @@ export async function replaceJob(
   if (isPaused) parts.controls.keepPause(tx, id, control);
 }
 
-/** The target's server and database, whatever its credentials are. */
+/** The target's server and database, without credentials. */
 function placeOf(replication: Replication | undefined): string | undefined {
   const target = replication?.target;
   return target?.kind === "http" ? target.url : target?.database;

@@ -1,6 +1,6 @@
 /**
- * The group of a replication job (RFC 017): the `_replicator` database of its document, its rule, or the user of a transient job.
- * Groups share the slots.
+ * Fair-share group of a replication job (RFC 017): the `_replicator` database of its document, its
+ * rule, or the user of a transient job.
  */
 import type { ReplicationJobData } from "./job-data.ts";
 
@@ -13,12 +13,12 @@ export function groupOf({
   return rule === undefined ? userGroup(userName ?? "") : ruleGroup(rule);
 }
 
-/** Shares as configured, by name, as those of groups. */
+/** Converts the names in configured shares to those of groups. */
 export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string, number> {
   return new Map([...shares].map(([name, count]) => [groupNamed(name), count]));
 }
 
-/** No name of a user contains a colon, and none of a database. */
+/** Neither user nor database names contain a colon. */
 function groupNamed(name: string): string {
   const isDatabase = name === "_replicator" || name.endsWith("/_replicator");
   return isDatabase || name.startsWith(RULE) ? name : userGroup(name);
@@ -26,7 +26,7 @@ function groupNamed(name: string): string {
 
 const RULE = "rule:";
 
-/** The group of the jobs of a rule. */
+/** The group of a rule's jobs. */
 export function ruleGroup(rule: string): string {
   return `${RULE}${rule}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Records which jobs want a replication, and which of them owns it. Jobs that copy the same have the same replication
- * id, and only the owner runs (`couch_replicator_job`'s check of ownership).
+ * Records which jobs want a replication, and which one owns it. Jobs with the same replication id
+ * copy the same, and only the owner runs (as in `couch_replicator_job`).
  */
 
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
@@ -21,29 +21,29 @@ import { decodeJob } from "./job-data-record.ts";
 import { isOfRemovedDatabase } from "./removed-marks.ts";
 
 /**
- * How long a job whose credentials have not been accepted yet keeps those of other users from its replication. A server that is far
- * away has answered by then.
+ * How long a job with unverified credentials blocks other users' jobs for the same replication.
+ * Even distant servers answer within this time.
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
-/** `duplicate`: another job runs it, or is about to. */
+/** `duplicate`: another job runs it, or soon will. */
 export type Claim =
   | { readonly kind: "owner" }
   | {
       readonly kind: "duplicate";
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
-      /** Set if the other job is another user's: whether its credentials work. */
+      /** For another user's job, whether its credentials are verified. */
       readonly rival?: "proven" | "unproven";
     };
 
 export interface ClaimOptions {
   readonly nowMs?: number;
-  /** Whether both servers have accepted the credentials of the job that claims. */
+  /** Whether both servers have accepted the claiming job's credentials. */
   readonly hasAnswered?: boolean;
 }
 
-/** A job, and on whose behalf it runs. */
+/** A job, and the user it runs for. */
 export interface ReplicatingJob extends Authority {
   readonly jobId: string;
 }
@@ -57,10 +57,7 @@ export class ReplicationOwnership {
     this.#jobs = jobs;
   }
 
-  /**
-   * The job that an id names: a job id, or a replication id. Of several jobs that want the replication it is one of `asker`'s, if
-   * there is one, and otherwise the owner.
-   */
+  /** Resolves a job id or replication id to a job: `asker`'s if possible, else the owner. */
   async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
     if (asker !== undefined) {
@@ -70,7 +67,7 @@ export class ReplicationOwnership {
     return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), { limit: 1 }))[0] ?? id;
   }
 
-  /** The jobs that want a replication of this base id, each once. */
+  /** The distinct jobs that want a replication with this base id. */
   async jobsOfBase(tx: ReadTransaction, baseId: string): Promise<readonly string[]> {
     return [...new Set(await this.#jobsIn(tx, this.#keys.replicationJobsBelow(baseId)))];
   }
@@ -84,15 +81,15 @@ export class ReplicationOwnership {
     return entries.map(({ key }) => this.#keys.replicationJobId(key));
   }
 
-  /** A job that will run this replication is found by its id from now on. */
+  /** Makes the job findable by the replication id. */
   register(tx: Transaction, replicationId: string | undefined, job: ReplicatingJob): void {
     if (replicationId === undefined) return;
     tx.set(this.#keys.replicationJob(replicationId, ownerKey(job), job.jobId), EMPTY_BYTES);
   }
 
   /**
-   * Makes the job the owner, unless another one that is alive and well has it. A job that crashes, has ended or belongs to a
-   * deleted database gives way, and so does another user's job whose credentials have not been accepted for a while.
+   * Makes the job the owner, unless a healthy job already is. A job yields if it is crashing, has
+   * ended, belongs to a deleted database, or is another user's whose credentials remain unverified.
    */
   async claim(
     tx: Transaction,
@@ -113,7 +110,7 @@ export class ReplicationOwnership {
     return { kind: "owner" };
   }
 
-  /** Whether other jobs want the replication, whose users may be others. */
+  /** Whether other jobs, possibly of other users, want the replication. */
   async isWantedByOthers(
     tx: ReadTransaction,
     replicationId: string,
@@ -123,12 +120,12 @@ export class ReplicationOwnership {
     return jobs.some((id) => id !== jobId);
   }
 
-  /** Whether the job is the owner already, so that it need not claim the replication. */
+  /** Whether the job already is the owner. */
   async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
     return (await this.#ownerOf(tx, replicationId)) === jobId;
   }
 
-  /** The job is not one of this replication any more. If it was the owner, another one takes its place. */
+  /** Removes the job from the replication. If it was the owner, another job takes over. */
   async release(
     tx: Transaction,
     replicationId: string | undefined,
@@ -155,7 +152,7 @@ export class ReplicationOwnership {
   }
 }
 
-/** Undefined if the other job gives way. */
+/** Returns undefined if the other job yields. */
 function duplicateOf(
   other: Job,
   job: ReplicatingJob,

@@ -1,4 +1,4 @@
-/** The figures of one replication, counted as CouchDB counts them, over all its runs: checkpoints carry them on. */
+/** Statistics of a replication over all runs, counted as in CouchDB. */
 
 export interface ReplicationStatistics {
   readonly missingChecked: number;
@@ -6,7 +6,7 @@ export interface ReplicationStatistics {
   readonly docsRead: number;
   readonly docsWritten: number;
   readonly docWriteFailures: number;
-  /** Changes and revisions that stayed behind on purpose (`Omissions`). CouchDB has no such figure. */
+  /** Changes and revisions omitted on purpose (`Omissions`). Not in CouchDB. */
   readonly docsLeftOut: number;
   readonly bulkGetAttempts: number;
   readonly bulkGetDocs: number;
@@ -39,7 +39,7 @@ export function addStatistics(
   };
 }
 
-/** What `total` has more than `before`: of one run, where earlier ones are in both. */
+/** Returns the difference between `total` and `before`, for example for one run. */
 export function statisticsSince(
   before: ReplicationStatistics,
   total: ReplicationStatistics,

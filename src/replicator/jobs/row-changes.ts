@@ -1,7 +1,4 @@
-/**
- * The rows and counters of the index by which jobs differ between two moments: the sum of what happened to each job. Rows that went and
- * came back are in neither part.
- */
+/** Net changes of index rows and counters between two moments. */
 import { byteText, compareBytes, EMPTY_BYTES } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
@@ -16,16 +13,16 @@ import {
   type StatusRow,
 } from "./job-status.ts";
 
-/** A key, and the same as text (`byteText`), for maps; texts sort as the keys do. */
+/** A key, and its text form (`byteText`), which sorts equally. */
 interface NamedKey {
   readonly key: Key;
   readonly text: string;
 }
 
-/** What the index has of a job with a status. */
+/** Index entries of a job with a status. */
 interface StatusKeys {
   readonly rows: readonly NamedKey[];
-  /** They count it once each. */
+  /** Each counts the job once. */
   readonly counters: readonly NamedKey[];
 }
 
@@ -36,7 +33,7 @@ export interface CounterChange {
   readonly delta: number;
 }
 
-/** Keys of rows, each once. */
+/** A set of row keys. */
 export class RowSet {
   readonly #byText = new Map<string, Key>();
   #sorted: readonly Key[] | undefined;
@@ -47,7 +44,7 @@ export class RowSet {
   }
 
   get sorted(): readonly Key[] {
-    // Texts are compared several times as fast as arrays of bytes.
+    // Strings compare several times as fast as byte arrays.
     this.#sorted ??= [...this.#byText.keys()]
       .toSorted()
       .map((text) => this.#byText.get(text) as Key);
@@ -58,7 +55,7 @@ export class RowSet {
     return this.#byText.has(byteText(key));
   }
 
-  /** In their order. */
+  /** In key order. */
   within({ begin, end }: KeyBounds): readonly Key[] {
     return this.sorted.slice(this.#countBelow(begin), this.#countBelow(end));
   }
@@ -78,10 +75,10 @@ export class RowSet {
 export class RowChanges {
   readonly gone = new RowSet();
   readonly come = new RowSet();
-  /** By the text of their key. */
+  /** By the text of the key. */
   readonly counters = new Map<string, CounterChange>();
 
-  /** Those of several changes, in the order in which they happened. */
+  /** Sums changes, given in the order they happened. */
   static of(changes: Iterable<StatusChange>, statusKeys: StatusKeyCache): RowChanges {
     const nets = new Map<string, StatusChange>();
     for (const change of changes) {
@@ -115,7 +112,7 @@ export class RowChanges {
   }
 }
 
-/** The keys of statuses. Those of a status are made once, as long as it is kept. */
+/** Caches the keys derived from each status. */
 export class StatusKeyCache {
   readonly #keys: ReplicatorKeys;
   readonly #known = new WeakMap<JobStatus, StatusKeys>();
@@ -147,7 +144,7 @@ function named(key: Key): NamedKey {
   return { key, text: byteText(key) };
 }
 
-/** A job has few rows. */
+/** Linear search, since a job has few rows. */
 function isAmong(rows: readonly NamedKey[], { text }: NamedKey): boolean {
   return rows.some((row) => row.text === text);
 }

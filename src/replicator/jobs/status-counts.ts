@@ -1,4 +1,4 @@
-/** How many jobs are in a list of the index, from counters. Snapshots: nothing conflicts with them. */
+/** Job counts of index lists, from counters. Reads snapshots, so it causes no conflicts. */
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -11,10 +11,10 @@ import type { JobStatus, StatusRow } from "./job-status.ts";
 import { JobStatuses } from "./job-statuses.ts";
 import { LOCAL_MARK } from "./listed-name.ts";
 
-/** Counters of zero that are removed in one transaction. */
+/** Zero counters removed per transaction. */
 const FORGOTTEN_COUNT_MAX = 500;
 
-/** How many jobs fail in the same way at the same host; null: at none. */
+/** Number of jobs failing with one class at one host; null for no host. */
 export interface FailingCount {
   readonly class: FailureClass;
   readonly host: string | null;
@@ -32,7 +32,7 @@ export class StatusCounts {
     this.#keys = keys;
   }
 
-  /** All jobs, or those of one `_replicator` database. */
+  /** Counts all jobs, or those of one `_replicator` database. */
   async all(view: IndexView, databaseUuid: string | undefined): Promise<number> {
     if (databaseUuid !== undefined) return this.#at(view, "all", null, databaseUuid);
     const { pending, running, finished } = await this.#jobs.counts.read(
@@ -42,12 +42,12 @@ export class StatusCounts {
     return pending + running + finished;
   }
 
-  /** The rows of a list with one value. */
+  /** Counts the rows of a list with one value. */
   async rows(view: IndexView, [list, value]: StatusRow): Promise<number> {
     return sum((await view.counts(this.#keys.statusCounts(list, value))).values());
   }
 
-  /** Jobs whose last run ended so, all or those of one `_replicator` database; whether they run or not. */
+  /** Counts jobs by the outcome of their last run, optionally of one `_replicator` database. */
   outcome(
     view: IndexView,
     outcome: Exclude<RunOutcome, "pending">,
@@ -57,7 +57,7 @@ export class StatusCounts {
     return this.#at(view, "outcome", outcome, databaseUuid);
   }
 
-  /** The rows of the list `active`. */
+  /** Counts the rows of the list `active`. */
   async active(view: IndexView): Promise<number> {
     const ended = [
       await this.outcome(view, "completed", undefined),
@@ -66,12 +66,12 @@ export class StatusCounts {
     return (await this.all(view, undefined)) - sum(ended);
   }
 
-  /** Jobs that fail, by the class of their last failure; only classes that there are. */
+  /** Failing jobs by class of the last failure; nonzero counts only. */
   errors(view: IndexView): Promise<ReadonlyMap<StatusValue, number>> {
     return view.counts(this.#keys.statusCounts("error"));
   }
 
-  /** Jobs that fail, by the text of the cause; of all hosts, or of one, with or without a port; only causes that there are. */
+  /** Nonzero counts of failing jobs by cause, for all hosts or one (with or without a port). */
   async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
     const ranges =
       host === undefined
@@ -84,8 +84,8 @@ export class StatusCounts {
   }
 
   /**
-   * Jobs by the host of their source or target, with a port that is not the scheme's; only hosts that have jobs. A job at a port is
-   * in two rows, that of its host and that of host and port.
+   * Jobs by host of their source or target, including any non-default port; nonzero counts only. A
+   * job with a port has two rows: host, and host with port.
    */
   async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
     const all = this.#keys.statusCounts(list);
@@ -108,14 +108,14 @@ export class StatusCounts {
     return counts;
   }
 
-  /** Jobs that fail, by class and host: most jobs first, and those with as many in the order of their names. */
+  /** Failing jobs by class and host, most jobs first, then by name. */
   async failing(view: IndexView): Promise<readonly FailingCount[]> {
     const found = new Map<string, FailingCount>();
     for (const [text, count] of await this.causes(view, undefined)) {
       const cause = parseCauseKey(text);
       if (cause === undefined) continue;
       const { class: failureClass, host = null } = cause;
-      // In this order, those without a host come first.
+      // Sorts those without a host first.
       const name = `${failureClass}\n${host ?? ""}`;
       const jobCount = (found.get(name)?.jobCount ?? 0) + count;
       found.set(name, { class: failureClass, host, jobCount });
@@ -126,7 +126,7 @@ export class StatusCounts {
       .toSorted((left, right) => right.jobCount - left.jobCount);
   }
 
-  /** Removes counters of causes for which no job fails any more, in pages, each of which conflicts with a fold that counts for it. */
+  /** Removes zero counters of causes in pages, which may conflict with folds. */
   async forgetCauses(kv: KeyValueStore): Promise<void> {
     const zeros = await kv.read(async (tx) => {
       const keys = [];
@@ -149,7 +149,7 @@ export class StatusCounts {
     }
   }
 
-  /** The jobs that run, of one `_replicator` database or of all. */
+  /** The running jobs of one `_replicator` database, or all. */
   async running(
     view: IndexView,
     databaseUuid: string | undefined,
@@ -161,7 +161,7 @@ export class StatusCounts {
     return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
   }
 
-  /** How many jobs are shown in each state, of one `_replicator` database or of all. */
+  /** Number of jobs in each shown state, for one `_replicator` database or all. */
   async states(
     view: IndexView,
     databaseUuid: string | undefined,

@@ -1,4 +1,4 @@
-/** Login gates of the cluster, in the store: all nodes together try each account no more often than its gate allows. */
+/** Cluster-wide login gates in the store: all nodes together limit login attempts per account. */
 import {
   abortable,
   type Clock,
@@ -27,14 +27,14 @@ import { ReplicatorKeys } from "../replicator-keys.ts";
 import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
-/** Longest wait for a gate: the pause after a refusal, and the login that takes its turn then. */
+/** Maximum wait for a gate: the pause after a refusal, and the login then in progress. */
 const WAIT_MS_MAX = 80_000;
 
 export interface StoredLoginGatesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
-  /** Seals the digests of passwords. */
+  /** Seals password digests. */
   readonly seal?: Seal | undefined;
 }
 
@@ -84,7 +84,7 @@ export class StoredLoginGates implements LoginGates {
     return this.#settle(login, "", verdict);
   }
 
-  /** Lets the next login at the endpoint pass, in the transaction that stores the credential a user gave. */
+  /** Lets the next login pass, in the transaction that stores a user's new credential. */
   async open(tx: Transaction, address: EndpointAddress, opening: GateOpening): Promise<void> {
     const account = address.kind === "http" ? accountOf(address) : undefined;
     if (account === undefined) return;
@@ -100,7 +100,7 @@ export class StoredLoginGates implements LoginGates {
         const record = await this.#read(tx, login);
         this.#write(tx, login, settleLogin(record, { ...login, id, verdict }, nowMs));
       },
-      // Counting a failure twice closes the gate for longer than needed.
+      // A failure counted twice only closes the gate for longer.
       { whenUnknown: "retry" },
     );
   }
@@ -113,7 +113,7 @@ export class StoredLoginGates implements LoginGates {
       const bytes = seal === undefined ? stored : seal.open(stored, placeOf(account));
       return JSON.parse(utf8Decode(bytes)) as LoginRecord;
     } catch (error) {
-      // Sealed with a key that was changed since: records are short-lived, and are not sealed again.
+      // Sealed with an earlier key: records are short-lived and not resealed.
       if (errorCode(error)?.startsWith("SECRETS_") === true) return LOGIN_RECORD_EMPTY;
       throw error;
     }

@@ -1,6 +1,6 @@
 /**
- * The servers that jobs copy from and to: how many jobs, how many of them fail there and of what, and how the servers are, as far as
- * the nodes know. From counters and reports, so it costs as much with many jobs as with few.
+ * Servers that jobs copy from and to: numbers of jobs and failures, and their state as known to the
+ * nodes. From counters and reports, at a cost independent of the number of jobs.
  */
 
 import { largest, type Runtime } from "../../base/index.ts";
@@ -17,7 +17,7 @@ import { ReplicatorKeys } from "../replicator-keys.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 import { NodeStore } from "./node-store.ts";
 
-/** What a node said earlier says nothing of now. */
+/** Maximum age of a report. */
 const REPORT_MS_MAX = 30_000;
 
 export interface ClusterEndpointsParts {
@@ -29,19 +29,19 @@ export interface ClusterEndpointsParts {
 }
 
 export interface ClusterEndpoint {
-  /** With a port that is not the scheme's. */
+  /** Includes any non-default port. */
   readonly host: string;
   readonly sourceCount: number;
   readonly targetCount: number;
-  /** Jobs whose last failure was there, by its class. */
+  /** Jobs whose last failure was there, by class. */
   readonly failing: ReadonlyMap<FailureClass, number>;
-  /** Undefined while jobs can reach it, as far as is known. */
+  /** Set while it is known to be unreachable. */
   readonly outage: KnownOutage | undefined;
-  /** Requests of the last one to two minutes, of all nodes. */
+  /** Requests of all nodes in the last one to two minutes. */
   readonly requestCount: number;
-  /** Their mean time until an answer began; undefined without requests. */
+  /** Mean time to the response headers; undefined without requests. */
   readonly latencyMs: number | undefined;
-  /** How long a request waits, on the node where it waits longest, because the server answered 429; 0: not at all. */
+  /** Longest current wait of a request on any node because of status 429; 0 if none waits. */
   readonly limiterMs: number;
 }
 
@@ -63,7 +63,7 @@ export class ClusterEndpoints {
     this.#store = new NodeStore(parts.subspace);
   }
 
-  /** Where most jobs fail first; then those with most jobs, and by name. */
+  /** Sorted by failing jobs, then by jobs, then by name. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<ClusterEndpointsPage> {
     const { kv, index } = this.#parts;
     const all = await index.read(kv, (view) => this.#all(view));

@@ -1,47 +1,47 @@
-/** What a process that runs jobs says of itself, and the stored form of that. */
+/** Report of a process that runs jobs, and its stored form. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 
-/** A process, from its start to its end, however often it registers as a worker. */
+/** Identifies a process from start to end, across its registrations as a worker. */
 export type NodeId = string;
 
-/** How the process is. */
+/** Measurements of a process. */
 export interface ProcessMeasure {
-  /** Resident. */
+  /** Resident set size. */
   readonly memoryBytes: number;
-  /** How late its event loop was on average, since the measure before. */
+  /** Mean event-loop delay since the previous measurement. */
   readonly eventLoopDelayMs: number;
 }
 
 export interface NodeReport extends ProcessMeasure {
-  /** For people; several processes may have one name. */
+  /** Display name; several processes may share it. */
   readonly node: string;
   readonly processId: string;
   readonly version: string;
-  /** The last registration. */
+  /** The current registration. */
   readonly worker: WorkerId;
-  /** Jobs that it would run at most. */
+  /** Maximum number of running jobs. */
   readonly slots: number;
-  /** Jobs that it runs; absent in reports of older versions. */
+  /** Number of running jobs; absent in reports of older versions. */
   readonly runningCount?: number;
-  /** It has heard that it is to drain, and takes no jobs. */
+  /** Whether it is draining, and thus accepts no jobs. */
   readonly isDraining: boolean;
   readonly startedMs: number;
   readonly reportedMs: number;
-  /** The servers that it asks most. */
+  /** Servers with the most requests. */
   readonly hosts: readonly HostMeasure[];
 }
 
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 1;
 
 export function encodeReport(report: NodeReport): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(report))]);
 }
 
-/** Undefined for a report of a version that stores it in another form. */
+/** Returns undefined for an unknown format. */
 export function decodeReport(value: Uint8Array): NodeReport | undefined {
   const [format, text] = unpackTuple(value);
   if (format !== FORMAT) return undefined;

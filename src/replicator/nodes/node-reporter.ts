@@ -1,6 +1,7 @@
 /**
- * Tells the others how this process is, every few seconds, and does what it is told: to drain is to take no new jobs and to give up
- * those that run, each with a checkpoint. The order holds as long as the process lives; one that starts again is another one.
+ * Reports the state of this process every few seconds, and carries out drain orders: a draining
+ * process accepts no new jobs, and stops running ones with a checkpoint. An order applies to a
+ * process until its end, not to its successor.
  */
 import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
@@ -11,22 +12,22 @@ import { NodeStore } from "./node-store.ts";
 import { type RunCounts, RunMinutes, RunRates } from "./run-rates.ts";
 
 const INTERVAL_MS = 5000;
-/** What leaving may take: who cannot reach the store is found by its silence. */
+/** Time limit for removing its report; without access to the store its heartbeats stop anyway. */
 const LEAVE_MS_MAX = 2000;
 const ID_BYTES = 6;
 
-/** What the process knows of itself. */
+/** Static properties of the process. */
 export interface NodeIdentity {
   readonly node: string;
   readonly processId: string;
   readonly version: string;
 }
 
-/** What runs the jobs. */
+/** The scheduler that runs the jobs. */
 export interface DrainedScheduler {
-  /** Undefined while it is no member of the workers. */
+  /** Undefined while not registered as a worker. */
   readonly worker: WorkerId | undefined;
-  /** Notified when it is another one. */
+  /** Notified of a new registration. */
   readonly registered: Notifier;
   readonly slots: number;
   readonly runningCount: number;
@@ -40,9 +41,9 @@ export interface NodeReporterParts {
   readonly identity: NodeIdentity;
   readonly scheduler: DrainedScheduler;
   readonly measureProcess: () => ProcessMeasure;
-  /** The servers with most requests. */
+  /** Servers with the most requests. */
   readonly measureHosts: () => readonly HostMeasure[];
-  /** What runs did since the process began. */
+  /** Totals since the process started. */
   readonly measureRuns: () => RunCounts;
 }
 
@@ -54,7 +55,7 @@ export class NodeReporter {
   readonly #rates: RunRates;
   readonly #minutes = new RunMinutes();
   readonly #startedMs: number;
-  /** Notified when it was told something else. */
+  /** Notified when the drain order changes. */
   readonly #heard = new Notifier();
 
   constructor(parts: NodeReporterParts) {
@@ -89,7 +90,7 @@ export class NodeReporter {
         told = { worker, isDraining: isHeard };
         runtime.trace.event("node.reported", { id: this.id, ...told });
       }
-      // The others are told at once.
+      // Report the change immediately.
       if (isDraining !== isHeard) this.#heard.notify();
       isHeard = isDraining;
       await waitAtMost(runtime.clock, INTERVAL_MS, signal, (over) =>
@@ -104,7 +105,7 @@ export class NodeReporter {
     await this.#leave();
   }
 
-  /** Undefined while it is no member: what it said last tells which one it was. */
+  /** Returns undefined while not registered: the previous report shows its last registration. */
   #report(isDraining: boolean): NodeReport | undefined {
     const { runtime, identity, scheduler, measureProcess, measureHosts } = this.#parts;
     const { worker } = scheduler;
@@ -122,12 +123,12 @@ export class NodeReporter {
     };
   }
 
-  /** What the runs did in this minute, so far. */
+  /** Counts of the current minute. */
   #minute() {
     return this.#minutes.note(this.#parts.measureRuns(), this.#parts.runtime.clock.nowMs());
   }
 
-  /** A process that stops in good order is not dead, but gone. */
+  /** An orderly shutdown removes the report, so that the process does not appear as dead. */
   async #leave(): Promise<void> {
     const minute = this.#minute();
     const remove = this.#parts.kv.transact(
@@ -137,7 +138,7 @@ export class NodeReporter {
       },
       { timeoutMs: LEAVE_MS_MAX, whenUnknown: "retry" },
     );
-    // Without the store it counts as dead until its report is forgotten.
+    // Without the store it is shown as dead until its report expires.
     await remove.catch(() => {});
   }
 }

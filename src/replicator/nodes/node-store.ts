@@ -1,4 +1,4 @@
-/** The stored reports of nodes, and the orders to drain. Every call runs inside the caller's transaction. */
+/** Stores the nodes' reports and drain orders. Calls run within the caller's transaction. */
 import { EMPTY_BYTES } from "../../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction, Watch } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
@@ -7,7 +7,7 @@ import { decodeReport, encodeReport, type NodeId, type NodeReport } from "./node
 export interface StoredNode {
   readonly id: NodeId;
   readonly report: NodeReport;
-  /** It was told to give up its jobs and to take no others. */
+  /** Whether it was ordered to drain. */
   readonly isDraining: boolean;
 }
 
@@ -26,12 +26,12 @@ export class NodeStore {
     return (await tx.get(this.#keys.drain(id))) !== undefined;
   }
 
-  /** Fires when some node is told to drain, or no more. */
+  /** Fires when a drain order of any node changes. */
   watchDrains(tx: Transaction): Watch {
     return tx.watch(this.#keys.drainsChanged());
   }
 
-  /** Returns whether it was otherwise before. */
+  /** Returns whether the order changed. */
   async setDraining(tx: Transaction, id: NodeId, isDraining: boolean): Promise<boolean> {
     if ((await this.isDraining(tx, id)) === isDraining) return false;
     if (isDraining) tx.set(this.#keys.drain(id), EMPTY_BYTES);
@@ -40,13 +40,13 @@ export class NodeStore {
     return true;
   }
 
-  /** The process has ended, or ended long ago. */
+  /** Removes a process that has ended. */
   remove(tx: Transaction, id: NodeId): void {
     tx.clear(this.#keys.node(id));
     tx.clear(this.#keys.drain(id));
   }
 
-  /** All that have reported and were not removed, in order of their ids. */
+  /** All reports, by id. */
   async list(tx: ReadTransaction): Promise<readonly StoredNode[]> {
     const found: StoredNode[] = [];
     for await (const { key, value } of tx.getRange(this.#keys.nodes())) {

@@ -1,4 +1,4 @@
-/** The processes that run jobs, and those that did until lately, for people; and the orders to drain them. */
+/** Current and recent processes that run jobs, for display; and drain orders. */
 import type { Runtime } from "../../base/index.ts";
 import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -7,7 +7,7 @@ import type { NodeId, NodeReport } from "./node-report.ts";
 import { NodeStore, type StoredNode } from "./node-store.ts";
 import { type MinuteCounts, RunRates } from "./run-rates.ts";
 
-/** So long the last words of a dead node are kept. */
+/** How long the last report of a dead node is kept. */
 const DEAD_MS_MAX = 3_600_000;
 
 export interface NodesParts {
@@ -18,28 +18,28 @@ export interface NodesParts {
 }
 
 /**
- *   running    a member of the workers
- *   draining   the same, but it takes no jobs; it is empty when it holds none
- *   dead       it has said something, and is no member: its lease lapsed
+ * - running: registered as a worker
+ * - draining: registered, but accepts no jobs; empty when it holds none
+ * - dead: has reported, but is not registered: its lease lapsed
  */
 export type NodeState = "running" | "draining" | "dead";
 
 export interface NodeEntry {
-  /** Undefined for a worker that has not reported yet, or whose version does not. */
+  /** Undefined for a worker that has not reported, or of a version without reports. */
   readonly id: NodeId | undefined;
   readonly node: string;
   readonly processId: string;
   readonly state: NodeState;
-  /** Told to drain, dead or not. */
+  /** Ordered to drain, even if dead. */
   readonly isDraining: boolean;
-  /** Jobs that it holds; of a dead one, those that are not back in the queue yet. */
+  /** Number of jobs it holds; for a dead node, those not yet requeued. */
   readonly jobCount: number;
-  /** When the lease was last renewed; undefined for a dead node. */
+  /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;
   readonly report: NodeReport | undefined;
 }
 
-/** What became of an order: how many processes it named, and for how many it changed something. */
+/** Result of an order: processes matched, and processes changed. */
 export interface DrainOutcome {
   readonly matchedCount: number;
   readonly changedCount: number;
@@ -56,19 +56,19 @@ export class Nodes {
     this.#rates = new RunRates(parts.subspace);
   }
 
-  /** Ordered by name and process; the dead ones last. */
+  /** By name and process, dead ones last. */
   async list(): Promise<readonly NodeEntry[]> {
     const entries = await this.#parts.kv.read((tx) => this.#entries(tx.snapshot));
     return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));
   }
 
-  /** What the runs of all processes did in each minute of the last hour, oldest first. */
+  /** Counts of all processes for each minute of the last hour, oldest first. */
   rates(): Promise<readonly MinuteCounts[]> {
     const { kv, runtime } = this.#parts;
     return kv.read((tx) => this.#rates.hour(tx.snapshot, runtime.clock.nowMs()));
   }
 
-  /** Tells processes to drain, or to work again. `name`: a node's, which stands for all its processes, or the id of one. */
+  /** Sets the drain order of a process (by id), or of all processes of a node (by name). */
   setDraining(name: string, isDraining: boolean): Promise<DrainOutcome> {
     return this.#parts.kv.transact(
       async (tx) => {
@@ -85,7 +85,7 @@ export class Nodes {
     );
   }
 
-  /** Forgets nodes that have been dead for long, and what runs did before the last hour. Now and then, on any node. */
+  /** Removes old dead nodes, and counts older than an hour. Called periodically, on any node. */
   async forgetOld(): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     await kv.transact(

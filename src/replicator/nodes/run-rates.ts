@@ -1,6 +1,6 @@
 /**
- * What runs did in each minute of the last hour, on all nodes. Each process writes its own counts, a row a minute, together with the
- * report that it makes anyway; so the hour is there for whoever asks, and stays when a process ends.
+ * Counts of runs per minute for the last hour, on all nodes. Each process writes its own row per
+ * minute along with its report, so that the counts survive its end.
  */
 import { assert } from "../../base/index.ts";
 import {
@@ -14,36 +14,39 @@ import { ReplicatorKeys } from "../replicator-keys.ts";
 import type { NodeId } from "./node-report.ts";
 
 export const MINUTE_MS = 60_000;
-/** The running minute among them. */
+/** Includes the current minute. */
 export const RATE_MINUTES = 60;
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 const FORMAT = 1;
 
 export interface RunCounts {
-  /** Runs that began. */
+  /** Runs started. */
   readonly startCount: number;
-  /** Runs that crashed, stalled, or failed for good. */
+  /** Runs that crashed, stalled or failed permanently. */
   readonly failureCount: number;
-  /** Documents that were written to targets. */
+  /** Documents written to targets. */
   readonly documentCount: number;
 }
 
 export const NO_RUNS: RunCounts = { startCount: 0, failureCount: 0, documentCount: 0 };
 
 export interface MinuteCounts {
-  /** When the minute began. */
+  /** Start of the minute. */
   readonly startMs: number;
-  /** Undefined: no process that runs jobs has told. */
+  /** Undefined if no process reported. */
   readonly counts: RunCounts | undefined;
 }
 
-/** The minutes of one process, from counts that only grow. Pure. */
+/** Minute counts of one process, from cumulative totals. Pure. */
 export class RunMinutes {
   #startMs: number | undefined;
   #counts = NO_RUNS;
   #last = NO_RUNS;
 
-  /** `totals`: since the process began. What is new belongs to the minute of `nowMs`, whose counts are returned. */
+  /**
+   * Adds the increase since the last call to the minute of `nowMs`. Returns that minute's counts.
+   * `totals` count from the start of the process.
+   */
   note(totals: RunCounts, nowMs: number): { readonly startMs: number; readonly counts: RunCounts } {
     const startMs = minuteOf(nowMs);
     const before = startMs === this.#startMs ? this.#counts : NO_RUNS;
@@ -54,7 +57,7 @@ export class RunMinutes {
   }
 }
 
-/** The stored counts. Every call runs inside the caller's transaction. */
+/** Stores the counts. Calls run within the caller's transaction. */
 export class RunRates {
   readonly #keys: ReplicatorKeys;
 
@@ -62,12 +65,12 @@ export class RunRates {
     this.#keys = new ReplicatorKeys(subspace);
   }
 
-  /** What the process did in this minute, so far. */
+  /** Writes the process's counts of a minute. */
   write(tx: Transaction, id: NodeId, startMs: number, counts: RunCounts): void {
     tx.set(this.#keys.runRate(startMs, id), encodeCounts(counts));
   }
 
-  /** The last hour, oldest minute first; of all processes together. */
+  /** Counts of the last hour for all processes, oldest minute first. */
   async hour(tx: ReadTransaction, nowMs: number): Promise<readonly MinuteCounts[]> {
     const firstMs = minuteOf(nowMs) - (RATE_MINUTES - 1) * MINUTE_MS;
     const found = new Map<number, RunCounts>();
@@ -81,7 +84,7 @@ export class RunRates {
     });
   }
 
-  /** Forgets what is older than the hour. */
+  /** Deletes counts older than an hour. */
   forget(tx: Transaction, nowMs: number): void {
     tx.clearRange(this.#keys.runRatesBefore(minuteOf(nowMs) - RATE_MINUTES * MINUTE_MS));
   }
@@ -91,7 +94,7 @@ function minuteOf(timeMs: number): number {
   return Math.floor(timeMs / MINUTE_MS) * MINUTE_MS;
 }
 
-/** `before`, and by how much `totals` are more than `last`. */
+/** Adds the increase from `last` to `totals`. */
 function combined(before: RunCounts, totals: RunCounts, last: RunCounts): RunCounts {
   const of = (name: keyof RunCounts): number => before[name] + totals[name] - last[name];
   return {

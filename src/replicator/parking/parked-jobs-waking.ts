@@ -1,4 +1,4 @@
-/** Wakes parked jobs of one source: they are due at once, and fair share decides among them. */
+/** Wakes parked jobs of one source: they are due immediately, subject to fair share. */
 import { forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -9,12 +9,12 @@ import { stepFor } from "../jobs/job-wish.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
 
-/** Rows that are read at once. */
+/** Rows read at once. */
 const PAGE_ROWS_MAX = 100;
-/** Jobs that are woken in one transaction, and such transactions at once: each waits for the disk. */
+/** Jobs woken per transaction, and concurrent transactions, each of which waits for the disk. */
 const WOKEN_MAX = 20;
 const TRANSACTIONS_MAX = 4;
-/** Databases whose jobs are looked for in one transaction. */
+/** Databases looked up per transaction. */
 const DATABASES_MAX = 50;
 
 export interface ParkedJobsWakingParts {
@@ -34,7 +34,7 @@ export class ParkedJobsWaking {
     this.source = source;
   }
 
-  /** All of them. */
+  /** Wakes all jobs. */
   async wakeAll(): Promise<void> {
     const { kv, parked } = this.#parts;
     const asked = { limit: PAGE_ROWS_MAX };
@@ -49,7 +49,7 @@ export class ParkedJobsWaking {
     } while (after !== undefined);
   }
 
-  /** Those of some of its databases. */
+  /** Wakes the jobs of some databases. */
   async wakeDatabases(databases: readonly string[]): Promise<void> {
     for (const some of partsOf(databases, DATABASES_MAX)) await this.#wakeThose(some);
   }
@@ -82,7 +82,7 @@ export class ParkedJobsWaking {
     }
   }
 
-  /** Jobs that are not parked any more stay as they are. */
+  /** Jobs no longer parked are unchanged. */
   async wake(jobIds: readonly string[]): Promise<void> {
     const parts = partsOf(jobIds, WOKEN_MAX);
     await forEachConcurrent(parts, TRANSACTIONS_MAX, (some) => this.#wakeSome(some));
@@ -102,7 +102,7 @@ export class ParkedJobsWaking {
       runtime.trace.event("replication.woken", { source: serverUrlOf(this.source), jobCount });
   }
 
-  /** Whether the job was parked, and is due now. */
+  /** Returns whether the job was parked. */
   async #wakeJob(tx: Transaction, jobId: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
@@ -116,7 +116,7 @@ export class ParkedJobsWaking {
   }
 }
 
-/** The items in order, in arrays of `countMax` at most. */
+/** Splits the items into arrays of at most `countMax`. */
 export function partsOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
   const count = Math.ceil(items.length / countMax);
   return Array.from({ length: count }, (_, part) =>

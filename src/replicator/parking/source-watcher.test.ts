@@ -18,8 +18,9 @@ const never = (signal: AbortSignal) =>
   });
 
 /**
- * Watches a server without a feed, with two hundred jobs parked, which are compared in two requests; how long each pause between two
- * rounds is, and how many databases the round before it had found changed.
+ * Watches a server without a feed for two hundred parked jobs, which take two requests per
+ * comparison. Returns the pauses between rounds; `changedCounts` are the changed databases per
+ * round.
  */
 async function sweep(
   changedCounts: readonly number[],
@@ -53,7 +54,7 @@ async function sweep(
   } as unknown as SourceWatcherParts;
   const source = JSON.stringify(["http://source/"]);
   const waking = { source, wake: async () => {} } as unknown as ParkedJobsWaking;
-  // The first comparison, when the watching begins, is no round.
+  // The initial comparison is not a round.
   const rounds = [0, ...changedCounts];
   let requestCount = 0;
   const server = {
@@ -74,9 +75,10 @@ test("without a feed, databases are compared sooner while each request finds a c
 });
 
 /**
- * Watches a server whose feed brings these names, one answer after the other; what is woken, and how long each pause is after it.
- * `compare`: how it answers where its databases are; it is asked for `a` when the watching begins. `parkedLate`: the database of a job
- * that parks meanwhile. `latestChanged`: databases that changed last. `ending`: what ends the watching.
+ * Watches a server whose feed returns `answers` in turn. Returns what is woken, and the pause after
+ * each answer. `compare`: the server's comparison result, requested for `a` at the start.
+ * `parkedLate`: database of a job parked meanwhile. `latestChanged`: recently changed databases.
+ * `ending`: what ends the watch.
  */
 async function follow(
   answers: readonly (readonly string[])[],

@@ -1,10 +1,12 @@
 /**
- * Watches the source of parked jobs, once for all jobs that have the same server and account, and wakes those whose databases have
- * changed. It is a job of the queue itself (`SOURCE_WATCH_TYPE`): one node runs it, and another one when that dies.
+ * Watches the source of parked jobs, once per server and account, and wakes jobs whose databases
+ * have changed. It is itself a queue job (`SOURCE_WATCH_TYPE`), so another node takes over when its
+ * node dies.
  *
- * No change is missed: a watcher that begins, and one that has lost the feed, compares where all databases are with where they were
- * when their jobs parked, those that changed last before the others, and follows the feed meanwhile from where it ended before. Jobs
- * that park later are compared as they do. Where the server has no feed for us, comparisons go round and round, at a bounded rate.
+ * To miss no change, a new watcher, and one that has lost its feed, compares all databases with
+ * their positions when the jobs parked, recently changed ones first, while following the feed from
+ * its previous end. Jobs parked later are compared when they park. If the server offers no feed to
+ * this account, comparisons are repeated at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -15,19 +17,19 @@ import { type ParkedJobsWaking, partsOf } from "./parked-jobs-waking.ts";
 import type { SweepPace } from "./sweep-pace.ts";
 import { isSamePlace, type WatchedServer } from "./watched-server.ts";
 
-/** Databases that are compared at once; what CouchDB takes in one request (`max_db_number_for_dbs_info_req`). */
+/** Databases compared per request: CouchDB's limit (`max_db_number_for_dbs_info_req`). */
 const COMPARED_MAX = 100;
-/** Jobs that parked lately and are taken over in one transaction. */
+/** Newly parked jobs processed per transaction. */
 const NEW_MAX = 100;
-/** Events are gathered for so long: a busy server is not asked for each of its changes. */
+/** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
-/** The same at a server with many changes: jobs that run together cost less than each for itself (decision 298). */
+/** Maximum delay for a busy server: jobs running together cost less per job (decision 298). */
 const GATHER_MS_MAX = 150;
-/** For each database that has changed: with more than fifty in a second, more and more are gathered. */
+/** Delay per changed database: above fifty changes a second, more are collected. */
 const GATHER_MS_EACH = 20;
-/** Without a feed: how long a round lasts at least. */
+/** Minimum duration of a round without a feed. */
 const SWEEP_MS_MIN = 1000;
-/** The same behind a round whose requests were worth it: each found a change. */
+/** Minimum duration after a round in which every request found a change. */
 const SWEEP_MS_MIN_BUSY = 250;
 
 export interface SourceWatcherParts {
@@ -52,8 +54,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Watches until the signal aborts, or no job of the source is parked any more. Rejects when the server cannot be asked. `onWatched`
-   * is called when all jobs that are parked have been compared.
+   * Watches until the signal aborts, or no job of the source is parked. Rejects if the server
+   * cannot be asked. `onWatched` is called when all parked jobs have been compared.
    */
   async watch(signal: AbortSignal, onWatched: () => void): Promise<void> {
     const { trace } = this.#parts.runtime;
@@ -80,13 +82,13 @@ export class SourceWatcher {
     });
   }
 
-  /** Finds what has changed while nobody watched. A method of its own so that a simulation can leave it out. */
+  /** Finds changes made while unwatched. A method, so that simulations can omit it. */
   async compareFirst(order: "all" | "latest, then all", signal: AbortSignal): Promise<void> {
     if (order === "latest, then all") await this.#compareLatest(signal);
     await this.#compareAll(signal);
   }
 
-  /** Wakes the jobs of each database that the feed names. */
+  /** Wakes the jobs of each database in the feed. */
   async #follow(since: SourceSequence, signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;
     let from = since;
@@ -100,7 +102,7 @@ export class SourceWatcher {
     }
   }
 
-  /** Compares jobs as they park. Ends when there is no parked job left. */
+  /** Compares jobs as they park. Ends when no parked job is left. */
   async #compareNew(signal: AbortSignal): Promise<void> {
     const { kv, parked, runtime } = this.#parts;
     for (;;) {
@@ -124,7 +126,7 @@ export class SourceWatcher {
     }
   }
 
-  /** Compares all again and again, until no job is parked. */
+  /** Repeats comparisons until no job is parked. */
   async #sweep(signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;
     for (;;) {
@@ -137,12 +139,14 @@ export class SourceWatcher {
     }
   }
 
-  /** Compares those whose databases have changed last: among them are nearly all that changed while nobody watched (decision 300). */
+  /**
+   * Compares recently changed databases: nearly all that changed while unwatched (decision 300).
+   */
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;
     await pace.turn(serverUrlOf(this.#source), this.#server.requestCount(1), signal);
     for (const names of partsOf(await this.#server.latestChanged(signal), COMPARED_MAX)) {
-      // Of a database with more jobs than that, the others are compared with all.
+      // Further jobs of such a database are compared with all others.
       const pages = await kv.read((tx) =>
         Promise.all(
           names.map((database) =>
@@ -175,7 +179,7 @@ export class SourceWatcher {
     return all;
   }
 
-  /** Wakes those whose databases are elsewhere by now, or are gone. */
+  /** Wakes jobs whose databases have changed or are gone. */
   async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<Comparison> {
     const jobCount = jobs.length;
     if (jobCount === 0) return { jobCount, requestCount: 0, changedCount: 0 };
@@ -192,7 +196,7 @@ export class SourceWatcher {
   }
 }
 
-/** What was compared, and what came of it. */
+/** Result of a comparison. */
 interface Comparison {
   readonly jobCount: number;
   readonly requestCount: number;

@@ -1,4 +1,4 @@
-/** The watchers of sources that this node runs (`source-watcher.ts`), beside the jobs of its slots. */
+/** Source watchers run by this node (`source-watcher.ts`), outside its slots. */
 import { backoff, type Clock, runTogether } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
@@ -15,7 +15,7 @@ import { SourceWatcher } from "./source-watcher.ts";
 import type { SweepPace } from "./sweep-pace.ts";
 import { type WatchedServer, WatchedStore } from "./watched-server.ts";
 
-/** Before a source is watched again that could not be: so long at first, and twice as long each time. */
+/** Pause before an unreachable source is retried; doubled each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
 
 export interface SourceWatchesParts extends CompanionParts {
@@ -23,17 +23,17 @@ export interface SourceWatchesParts extends CompanionParts {
   readonly parked: ParkedJobs;
   readonly databases: DatabaseRegistry;
   readonly endpoints: Endpoints;
-  /** Shared with all who ask servers about many databases. */
+  /** Shared by all requests about many databases. */
   readonly pace: SweepPace;
 }
 
 /**
- * Attempts, some two minutes of them, after which the jobs of a source that cannot be asked are woken: each then tries for itself, and
- * is listed as failing. They had seemed to run and to have caught up.
+ * Attempts (about two minutes) after which the jobs of an unreachable source are woken: each then
+ * tries itself and appears as failing, rather than as caught up.
  */
 const LOST_ATTEMPTS_MAX = 7;
 
-/** How a watcher's run ended: no job is parked any more, it was to stop, or the source could not be asked. */
+/** How a watcher's run ended: no parked jobs, stopped, or source unreachable. */
 type Ending = "unwatched" | "stopped" | "lost";
 
 export class SourceWatches implements CompanionWork {
@@ -89,7 +89,7 @@ export class SourceWatches implements CompanionWork {
     return new ParkedJobsWaking(this.#parts, source);
   }
 
-  /** Asks as one of the parked jobs does; undefined when there is none. */
+  /** Opens the source as one of the parked jobs does, if there are any. */
   async #open(source: string): Promise<WatchedServer | undefined> {
     const { kv, jobs, parked, databases, endpoints } = this.#parts;
     if (source === LOCAL_SOURCE) return new WatchedStore(kv, databases);

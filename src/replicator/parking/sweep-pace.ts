@@ -1,6 +1,7 @@
 /**
- * How fast watchers of this node compare: so many requests a second for each server, however many watchers ask it. Without that,
- * thousands of accounts that may not follow a server's feed would each ask it once a second.
+ * Rate limit for the comparisons by watchers of this node: requests per second and server, for all
+ * watchers together. Otherwise thousands of accounts without access to the feed would each poll
+ * every second.
  */
 import type { Clock } from "../../base/index.ts";
 
@@ -8,14 +9,14 @@ const REQUESTS_PER_SEC = 50;
 
 export class SweepPace {
   readonly #clock: Clock;
-  /** By server: when the next request may be sent. Only of servers that were asked lately. */
+  /** Time of the next request, for recently used servers. */
   readonly #nextMs = new Map<string, number>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Settles when so many requests may be sent to the server. Rejects when the signal aborts. */
+  /** Settles when the requests may be sent. Rejects when the signal aborts. */
   async turn(server: string, requestCount: number, signal: AbortSignal): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
     for (const [name, nextMs] of this.#nextMs) if (nextMs <= nowMs) this.#nextMs.delete(name);

@@ -1,4 +1,4 @@
-/** What a watcher asks of a source's server: which databases change, and where they are. */
+/** Requests of a watcher to a source's server: which databases change, and their positions. */
 
 import type { JsonText } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -13,27 +13,27 @@ import {
 } from "../endpoints/http/http-server.ts";
 
 export interface WatchedServer {
-  /** The end of its feed; undefined: it has none for us. */
+  /** End of the server's feed; undefined if this account has none. */
   lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined>;
-  /** The names of databases that have changed last, the latest first, as the feed tells them: a thousand at most. */
+  /** Recently changed databases, latest first, up to a thousand. */
   latestChanged(signal: AbortSignal): Promise<readonly string[]>;
-  /** Waits for updates behind `since`, for a while. */
+  /** Waits for updates after `since`, up to a time limit. */
   updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates>;
-  /** Where databases are: of a hundred at most. */
+  /** Positions of up to a hundred databases. */
   sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences>;
-  /** Requests that a call of `sequences` takes. */
+  /** Number of requests made by a call of `sequences`. */
   requestCount(databaseCount: number): number;
 }
 
-/** A server whose databases are listed, too. */
+/** A server whose databases can be listed. */
 export interface ListedServer extends WatchedServer {
-  /** The next names behind `after`, which is "" for the first ones. */
+  /** The next names after `after` ("" for the first). */
   names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage>;
-  /** The security object of a database, as text; undefined: there is none to be seen. */
+  /** The security object of a database as text; undefined if not accessible. */
   security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
 }
 
-/** Our own store: its feed and its databases are read without a request. */
+/** Our own store, read without requests. */
 export class WatchedStore implements ListedServer {
   readonly #kv: KeyValueStore;
   readonly #databases: DatabaseRegistry;
@@ -84,7 +84,7 @@ export class WatchedStore implements ListedServer {
       const database = await this.#databases.find(tx, name);
       return database === undefined ? "missing" : database.updateSequence(tx);
     };
-    // All at once: where the store is another machine, each read is a way there and back.
+    // Concurrently, because each read from a remote store is a round trip.
     const sequences = await this.#kv.read((tx) =>
       Promise.all(names.map((name) => sequenceOf(tx, name))),
     );
@@ -108,8 +108,9 @@ export class WatchedStore implements ListedServer {
 }
 
 /**
- * Whether a database is where it was. The nodes of a CouchDB cluster may write the same place in several ways: behind the sum of the
- * sequences of all shards stands a packed list of them (`g1AAAA…`), in any order. There the sum alone is compared.
+ * Whether a database is unchanged. Nodes of a CouchDB cluster may encode the same position
+ * differently: after the sum of all shards' sequences comes a packed list (`g1AAAA…`) in any order.
+ * Then only the sums are compared.
  */
 export function isSamePlace(left: SourceSequence, right: SourceSequence): boolean {
   const [one, other] = [shardSum(left), shardSum(right)];

@@ -1,4 +1,4 @@
-/** Has a replication node answer what a node that only serves is asked: with the same results, errors and limits. */
+/** Delegates checks and plans of API-only nodes to a replication node. */
 import { abortWith, type Runtime, randomHex } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type JobData, JobSubscriptions, type Jobs } from "../../jobs/index.ts";
@@ -16,7 +16,7 @@ import { LISTING_MS_MAX, type RulePlan, type RulePlans } from "../rules/rule-pla
 import type { Rules } from "../rules/rules.ts";
 import { NoReplicationNodeError, type QuestionAnswer, type QuestionKind } from "./question.ts";
 
-/** For the way of a question through the queue and back. */
+/** Time allowance for the queue, in both directions. */
 const QUEUE_MS_MAX = 5000;
 
 const NO_NODE =
@@ -111,12 +111,12 @@ export class AskedQuestions {
     throw new NoReplicationNodeError(reason);
   }
 
-  /** Whether there is a node that answers questions. */
+  /** Whether a node answers questions. */
   async #isAnswered(tx: ReadTransaction): Promise<boolean> {
     return (await this.#parts.jobs.workers.members(tx.snapshot, QUESTION_TYPE)).length > 0;
   }
 
-  /** Settles when the last node that answers questions has gone. */
+  /** Settles when the last node that answers questions has left. */
   async #untilUnanswered(signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     for (;;) {
@@ -134,10 +134,10 @@ export class AskedQuestions {
   }
 }
 
-/** Made once, as in `job-subscriptions.ts`. */
+/** Created once, as in `job-subscriptions.ts`. */
 const OVER = new Error("The waiting is over");
 
-/** A check as it is stored: its twin is looked up again. */
+/** A stored check: its twin is looked up again. */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
 
 function answered(answer: QuestionAnswer): JobData {

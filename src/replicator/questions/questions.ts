@@ -1,4 +1,4 @@
-/** Answers the questions that nodes without connections have left in the queue, on a node that replicates. */
+/** Answers questions of API-only nodes from the queue, on a replication node. */
 import { abortWith, errorCode, runTogether, Utf8Text } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type HeldJob, type JobData, JobHaltedError } from "../../jobs/index.ts";
@@ -11,9 +11,9 @@ import type { RulePlans } from "../rules/rule-plans.ts";
 import type { CheckAnswer } from "./asked-questions.ts";
 import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
-/** Age at which a question is forgotten whose asker has gone. It outlasts every answer. */
+/** Age at which unclaimed questions are deleted. Exceeds the time of any answer. */
 const AGE_MS_MAX = 120_000;
-/** Answers that nobody fetched, forgotten with each question. */
+/** Unclaimed answers deleted along with each question. */
 const FORGOTTEN_MAX = 100;
 
 export interface QuestionsParts extends CompanionParts {
@@ -58,12 +58,12 @@ export class Questions implements CompanionWork {
       );
     } catch (error) {
       if (errorCode(error) === "JOBS_HALTED") return;
-      // Another node answers, or the asker has given up.
+      // Another node has answered, or the asker has cancelled.
       runtime.trace.event("replication.question-lost", { error: String(error) });
     }
   }
 
-  /** Gives up when the asker does. */
+  /** Aborts when the asker cancels. */
   async #answer(held: HeldJob, signal: AbortSignal): Promise<QuestionAnswer> {
     const { kv, jobs } = this.#parts;
     const job = await kv.read((tx) => jobs.get(tx, held));
@@ -119,7 +119,7 @@ export class Questions implements CompanionWork {
     return { ...answer };
   }
 
-  /** Forgets answers whose askers have gone. */
+  /** Deletes answers whose askers have gone. */
   async #forget(tx: Parameters<Parameters<CompanionParts["kv"]["transact"]>[0]>[0]): Promise<void> {
     const { jobs, runtime } = this.#parts;
     const page = await jobs.list(tx, QUESTION_TYPE, { limit: FORGOTTEN_MAX });
@@ -130,5 +130,5 @@ export class Questions implements CompanionWork {
   }
 }
 
-/** Made once: the error that `abort` makes by itself takes longer than all else that it does. */
+/** Created once, because the default error costs more than the abort. */
 const OVER = new Error("The question is answered");

@@ -1,6 +1,6 @@
 /**
- * Ways to authenticate at a server, by the names that `auth` has for them: how each is parsed, stored
- * in an address, and used for requests. A scheme without a login travels in the headers.
+ * Authentication schemes, by their names in `auth`: how each is parsed, stored in an address, and
+ * applied to requests. A scheme without a login is stored as a header.
  */
 import {
   basicAuthorization,
@@ -15,14 +15,14 @@ import { endpointUrl, schemeOf } from "./endpoint-url.ts";
 import { isObject, optionalString, ReplicationInvalidError } from "./parse-fields.ts";
 import type { HttpAddress, ReferencePlace } from "./replication.ts";
 
-/** Members of an address that a scheme sets. */
+/** Members of an address set by a scheme. */
 export interface AuthMembers extends Credentials {
   readonly headers?: { readonly authorization: string };
 }
 
 type Credentials = Pick<HttpAddress, "basic" | "iam">;
 
-/** Server and account of a login. Keys at token services have no name. */
+/** Server and account of a login. Keys for token services have no account name. */
 export interface Account {
   readonly origin: string;
   readonly account: string;
@@ -33,24 +33,24 @@ export interface LoginParts extends IamTokenParts {
 }
 
 export interface AuthenticationScheme {
-  /** The first one is documented. */
+  /** The first name is the documented one. */
   readonly names: readonly string[];
   /** Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;
-  /** Where its secret is stored, which may be a reference; absent for a header. */
+  /** Location of its secret, which may be a reference; absent for a header. */
   readonly secret?: {
     readonly place: ReferencePlace;
     readonly of: (credentials: Credentials) => string | undefined;
     readonly replaced: (credentials: Credentials, secret: string) => Credentials;
   };
-  /** `undefined` for an address of another scheme. */
+  /** Returns `undefined` for an address of another scheme. */
   readonly account?: (address: HttpAddress) => Account | undefined;
-  /** A login whose grant is shared by all that have the same key. */
+  /** A login whose grant is shared by all users of the same key. */
   readonly login?: (
     address: HttpAddress,
     parts: LoginParts,
   ) => { readonly key: readonly unknown[]; readonly source: GrantSource } | undefined;
-  /** Headers of each request without a login. */
+  /** Headers of each request, for schemes without a login. */
   readonly headers?: (
     address: HttpAddress,
     settings: ClientSettings,
@@ -87,7 +87,7 @@ const BASIC: AuthenticationScheme = {
     basic === undefined || usesSessions ? {} : { authorization: basicAuthorization(basic) },
 };
 
-/** Cloudant's name is the first one, IBM's the second. */
+/** The names used by Cloudant and by IBM. */
 const IAM: AuthenticationScheme = {
   names: ["iam", "ibm"],
   parse(field, given) {
@@ -131,17 +131,17 @@ const BEARER: AuthenticationScheme = {
 
 export const AUTHENTICATION_SCHEMES: readonly AuthenticationScheme[] = [BASIC, IAM, BEARER];
 
-/** Server and account that an address logs in to, if it does. */
+/** Returns the server and account an address logs in to, if any. */
 export function accountOf(address: HttpAddress): Account | undefined {
   return firstOf((scheme) => scheme.account?.(address));
 }
 
-/** Login of an address, if its scheme has one. */
+/** Returns the login of an address, if its scheme has one. */
 export function loginOf(address: HttpAddress, parts: LoginParts) {
   return firstOf((scheme) => scheme.login?.(address, parts));
 }
 
-/** Headers of an address whose scheme has no login. */
+/** Returns the headers of an address whose scheme has no login. */
 export function authorizationOf(
   address: HttpAddress,
   settings: ClientSettings,
@@ -149,7 +149,7 @@ export function authorizationOf(
   return firstOf((scheme) => scheme.headers?.(address, settings)) ?? {};
 }
 
-/** Secrets of an address that are not in its headers, with their places. */
+/** Returns the secrets of an address outside its headers, with their locations. */
 export function secretsOf(
   credentials: Credentials,
 ): readonly (readonly [ReferencePlace, string])[] {

@@ -1,17 +1,17 @@
 /**
- * Certificates that a job names are files of the machine that runs it. No content of a file is shown, but the errors
- * tell whether it exists and is a certificate. So only server admins may name one.
+ * Certificates in a job are paths on the machine that runs it. Contents are never shown, but errors
+ * reveal whether a file exists and is a certificate, so only server admins may use them.
  */
 import type { Replication } from "./replication.ts";
 
-/** By the member of `TlsSettings`, what documents and bodies call it. */
+/** Names in documents and bodies, by member of `TlsSettings`. */
 const FIELDS = {
   trustedCertificatesFile: "ssl_trusted_certificates_file",
   certificateFile: "cert_file",
   keyFile: "key_file",
 } as const;
 
-/** Why a user who is not a server admin may not have this replication; undefined when they may. */
+/** Returns why the replication requires a server admin; undefined if it does not. */
 export function certificateFilesRefusal({
   source,
   target,

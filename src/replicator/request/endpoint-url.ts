@@ -1,14 +1,11 @@
-/**
- * Parses the URL of an endpoint. Addresses hold the URL as one text, which is also what jobs store. It is parsed only
- * here, once for each address.
- */
+/** Parses the URLs of endpoints, once per address, which contains the URL as text. */
 import { assert } from "../../base/index.ts";
 import type { HttpAddress } from "./replication.ts";
 
 export interface EndpointUrl {
   /** `https`, `http`. */
   readonly scheme: string;
-  /** `https://example.com:6984`. Like `host` and `hostname` in lower case, and without the scheme's default port. */
+  /** `https://example.com:6984`. Lower case, without a default port, like `host` and `hostname`. */
   readonly origin: string;
   /** `example.com:6984`. */
   readonly host: string;
@@ -17,27 +14,27 @@ export interface EndpointUrl {
   readonly written: WrittenUrl;
 }
 
-/** The same as it was written, which is how replication ids have it: CouchDB puts nothing into lower case, and decodes nothing. */
+/** The URL as written, for replication ids: CouchDB neither lowercases nor decodes. */
 export interface WrittenUrl {
   readonly isHttps: boolean;
   /** Without the brackets of an IPv6 address. */
   readonly host: string;
-  /** The scheme's, if none is written. */
+  /** The default port of the scheme if absent. */
   readonly port: number;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
 }
 
 const PARSED = new WeakMap<HttpAddress, EndpointUrl>();
 
-/** Of an address that was parsed, now or by the version that stored it. */
+/** The URL must be valid, as it is in every parsed or stored address. */
 export function endpointUrl(address: HttpAddress): EndpointUrl {
   const parsed = validEndpointUrl(address);
   assert(parsed !== undefined, "The URL of an address is valid");
   return parsed;
 }
 
-/** Undefined when the URL is none. */
+/** Returns undefined for an invalid URL. */
 export function validEndpointUrl(address: HttpAddress): EndpointUrl | undefined {
   const known = PARSED.get(address);
   if (known !== undefined) return known;
@@ -62,7 +59,7 @@ export function writtenUrl(url: string): WrittenUrl {
   };
 }
 
-/** A URL of any scheme; undefined for a text that is none. */
+/** Parses a URL of any scheme; undefined if invalid. */
 export function parseUrl(text: string): URL | undefined {
   try {
     return new URL(text);
@@ -71,7 +68,7 @@ export function parseUrl(text: string): URL | undefined {
   }
 }
 
-/** `http`, `https`, `socks5`; empty for a text that is not a URL. */
+/** `http`, `https`, `socks5`; empty for an invalid URL. */
 export function schemeOf(text: string): string {
   return parseUrl(text)?.protocol.slice(0, -1) ?? "";
 }

@@ -1,6 +1,4 @@
-/**
- * Parses the source and the target of a replication document: their addresses, credentials, proxies and certificates.
- */
+/** Parses source and target: address, credentials, proxies and certificates. */
 import { base64Decode, utf8Decode } from "../../base/index.ts";
 import type { BasicCredentials, TlsSettings } from "../../http-client/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
@@ -27,7 +25,7 @@ const SCHEME_NAMES = AUTHENTICATION_SCHEMES.map(({ names }) => names[0])
 
 export type Side = "source" | "target";
 
-/** Parses the endpoint of a whole document or body; proxies and certificates may be beside it, for both sides. */
+/** Parses an endpoint of a document or body, including its top-level proxies and certificates. */
 export function parseEndpoint(
   side: Side,
   members: Members,
@@ -60,10 +58,10 @@ export function parseEndpoint(
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** What a header can carry: Latin-1 without control characters. */
+/** Characters allowed in a header: Latin-1 without control characters. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** Headers that say whom the connection reaches, and where a message ends: another one would take a request for two. */
+/** Headers for routing and framing; custom ones would allow request smuggling. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
@@ -123,7 +121,7 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
   return auths[0] ?? {};
 }
 
-/** `proxy` is for both sides, and excludes those that are for one. */
+/** `proxy` applies to both sides, and excludes the proxies of one side. */
 function parseProxy(
   side: Side,
   members: Members,
@@ -196,7 +194,7 @@ function parseAddress(
   { headers, auth, proxyUrl, tls }: AddressParts,
   protocols: readonly string[],
 ): EndpointAddress {
-  // A parser of URLs leaves some of these out, and takes the rest for a part of the name.
+  // URL parsers drop some of these, and include the rest in the host name.
   if (/\s|\p{Cc}/u.test(text)) {
     throw new ReplicationInvalidError(`\`${field}\` has a space or control character in its url`);
   }
@@ -207,14 +205,14 @@ function parseAddress(
     );
   }
   const { header, rest } = takeBasicHeader(headers);
-  // CouchDB does not take a name without a colon for a user.
+  // CouchDB requires a colon after the user name.
   const [, writtenUsername, writtenPassword] =
     /^https?:\/\/([^/?#:@]*):([^/?#]*)@/i.exec(text) ?? [];
   const userinfo =
     writtenUsername === undefined || writtenPassword === undefined
       ? undefined
       : { username: decode(writtenUsername), password: decode(writtenPassword) };
-  // An `auth` with a key or a token takes precedence over credentials in the URL or the headers.
+  // An `auth` with a key or token takes precedence over credentials in the URL or headers.
   const isOther = auth.basic === undefined && Object.keys(auth).length > 0;
   const basic = isOther ? undefined : (auth.basic ?? userinfo ?? header);
   const bare = text.replace(/^(https?:\/\/)[^/?#]*@/i, "$1").replace(/#.*$/s, "");
@@ -240,8 +238,8 @@ function parseAddress(
 }
 
 /**
- * The address with these credentials instead of those that it has; `auth` is what a document has under that name. Throws a
- * ReplicationInvalidError when it is not valid.
+ * Returns the address with the credentials of `auth` (as in a document) instead of its own. Throws
+ * a ReplicationInvalidError if invalid.
  */
 export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpAddress {
   const { kind, url, proxyUrl, tls = {} } = address;
@@ -262,7 +260,7 @@ export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpA
   };
 }
 
-/** Only what has a member of its own can be a reference: nobody takes a part of a URL for one. */
+/** References are only recognized in dedicated members, not within a URL. */
 function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): ReferencePlace[] {
   const places: ReferencePlace[] = secretsOf(auth)
     .filter(([, secret]) => isReference(secret))
@@ -276,7 +274,7 @@ function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): R
 
 function checkUrl(field: string, address: HttpAddress, protocols: readonly string[]): void {
   const url = validEndpointUrl(address);
-  // A parser of URLs takes `http:///name` for one of the host `name`.
+  // URL parsers treat `http:///name` as host `name`.
   if (url === undefined || url.written.host === "") {
     throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
   }
@@ -287,7 +285,7 @@ function checkUrl(field: string, address: HttpAddress, protocols: readonly strin
   }
 }
 
-/** Takes a Basic authorization out of the headers; other schemes stay. */
+/** Removes a Basic authorization from the headers; other schemes stay. */
 function takeBasicHeader(headers: Record<string, string>): {
   header: BasicCredentials | undefined;
   rest: Record<string, string>;

@@ -1,4 +1,4 @@
-/** Fields of replication documents: their types, and the errors for invalid ones. */
+/** Types of fields in replication documents, and the errors for invalid ones. */
 import {
   isJsonObject,
   type JsonText,
@@ -11,15 +11,15 @@ import { percentDecode } from "../../protocol/index.ts";
 
 export type Members = Readonly<Record<string, unknown>>;
 
-/** Members whose numbers are compared, hashed or sent on. */
+/** Members whose numbers are compared, hashed or forwarded, and thus keep their form. */
 const EXACT_MEMBERS = ["selector", "query_params", "since_seq", "create_target_params"];
 
-/** The members of a document or a body. Numbers keep their form where that matters; the text must be valid JSON. */
+/** Parses a document or body, preserving numbers where needed. The text must be valid JSON. */
 export function replicationMembers(text: JsonText): Members {
   return withExactMembers(JSON.parse(text), text);
 }
 
-/** The same, of a text that was parsed before. */
+/** As `replicationMembers`, for a text already parsed. */
 export function withExactMembers(parsed: Members, text: JsonText): Members {
   if (!isObject(parsed) || keepsForm(text)) return parsed;
   const exact = splitObject(text).filter(({ name }) => EXACT_MEMBERS.includes(name));
@@ -29,11 +29,11 @@ export function withExactMembers(parsed: Members, text: JsonText): Members {
   };
 }
 
-/** A field that is missing or wrong; `reason` names it. */
+/** A missing or invalid field, named in `reason`. */
 export class ReplicationInvalidError extends OperationalError {
   override readonly name = "ReplicationInvalidError";
   readonly reason: string;
-  /** CouchDB's word for it. */
+  /** CouchDB's error word. */
   readonly error: string;
 
   constructor(reason: string, error = "bad_request") {
@@ -43,10 +43,10 @@ export class ReplicationInvalidError extends OperationalError {
   }
 }
 
-/** Of what is shown of a value that is refused. */
+/** Maximum length of a rejected value in messages. */
 const SHOWN_LENGTH_MAX = 100;
 
-/** A value that is refused, for the sentence that says so. */
+/** Formats a rejected value for a message. */
 export function shown(value: unknown): string {
   return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
 }
@@ -62,7 +62,7 @@ export function boolean(members: Members, name: string, otherwise: boolean): boo
 
 export const isObject: (value: unknown) => value is Members = isJsonObject;
 
-/** A part of a URL without its escapes; as it is, where they are none. */
+/** Decodes percent-escapes in a part of a URL. Invalid escapes are left unchanged. */
 export function decode(text: string): string {
   return percentDecode(text) ?? text;
 }

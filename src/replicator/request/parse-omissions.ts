@@ -1,13 +1,13 @@
 /**
- * Parses what a replication leaves out: `"deleted": "skip"`, `"attachments": {"max_bytes": N}` and
- * `"documents": {"max_bytes": N}`. CouchDB knows none of them.
+ * Parses what a replication omits: `"deleted": "skip"`, `"attachments": {"max_bytes": N}` and
+ * `"documents": {"max_bytes": N}`. Not in CouchDB.
  */
 import { isObject, type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 import type { Omissions } from "./replication.ts";
 
 const BYTES_MAX = "max_bytes";
 
-/** Undefined when nothing is left out. Throws a ReplicationInvalidError that names the field, its value, and what would be right. */
+/** Returns undefined if nothing is omitted. Throws a ReplicationInvalidError. */
 export function parseOmissions(members: Members): Omissions | undefined {
   const deleted = parseDeleted(members.deleted);
   const attachmentBytesMax = parseBytesMax(members, "attachments");
@@ -20,7 +20,7 @@ export function parseOmissions(members: Members): Omissions | undefined {
   return Object.keys(omissions).length === 0 ? undefined : omissions;
 }
 
-/** The same as members of a document, in this order: part of a replication's id. */
+/** Formats omissions as members in fixed order, which become part of the replication id. */
 export function omissionMembers(omissions: Omissions): Members {
   const { deleted, attachmentBytesMax, documentBytesMax } = omissions;
   return {

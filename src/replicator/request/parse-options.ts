@@ -1,4 +1,4 @@
-/** Reads the options of documents, bodies and stored jobs by their table. */
+/** Parses the options of documents, bodies and stored jobs by their table. */
 
 import {
   eachOption,
@@ -11,7 +11,7 @@ import {
 } from "../../contract/index.ts";
 import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 
-/** What `members` say, and `defaults` where they say nothing. Throws a ReplicationInvalidError. */
+/** Returns the options in `members`, or else `defaults`. Throws a ReplicationInvalidError. */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
   const options = eachOption((option, name) => parseOption(members, option, defaults[name]));
   const isGiven = (name: keyof ReplicationOptions): boolean =>
@@ -19,7 +19,7 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
   return withBounds(options, ({ of, bound }) => isGiven(of) && !isGiven(bound));
 }
 
-/** With the bounds `applies` says of as high as the numbers that they are of. */
+/** Raises bounds selected by `applies` to at least the values they bound. */
 function withBounds(
   options: ReplicationOptions,
   applies: (pair: (typeof FAR_BOUNDS)[number]) => boolean,
@@ -28,7 +28,7 @@ function withBounds(
   return bounds.length === 0 ? options : { ...options, ...Object.fromEntries(bounds) };
 }
 
-/** Throws a ReplicationInvalidError that names the field, its value, and what would be right. */
+/** Throws a ReplicationInvalidError with the field, its value and the accepted values. */
 export function parseOption<O extends Option>(
   members: Members,
   option: O,
@@ -40,7 +40,7 @@ export function parseOption<O extends Option>(
   return checked(option, option.kind === "integer" ? numberOf(given) : given) as OptionValue<O>;
 }
 
-/** The options of a stored job: what an older version did not know has its default. */
+/** Returns the options of a stored job. Options unknown to its version have their defaults. */
 export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
   if (isWhole(stored)) return stored;
   const options = eachOption((option, name) => stored[name] ?? option.default);
@@ -51,15 +51,16 @@ export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationO
   );
 }
 
-/** Whether another version would have stored the same: most jobs are of this one, and lists read many of them. */
+/** Fast path: whether all options are present, as in most jobs. */
 function isWhole(stored: Partial<ReplicationOptions>): stored is ReplicationOptions {
   if (Object.keys(stored).length !== OPTION_NAMES.length) return false;
   return OPTION_NAMES.every((name) => stored[name] !== undefined && stored[name] !== null);
 }
 
 /**
- * The options that a stored job runs with. A number above its bound, which versions before have taken, counts as the bound. Throws a
- * ReplicationInvalidError for a value that only a newer version knows: it must not act as another.
+ * Returns the options a stored job runs with. Numbers above the maximum, accepted by earlier
+ * versions, are clamped. Throws a ReplicationInvalidError for a value known only to a newer
+ * version.
  */
 export function runnableOptions(options: ReplicationOptions): ReplicationOptions {
   return eachOption((option, name) => checked(option, bounded(option, options[name])));
@@ -82,7 +83,7 @@ function isOf(option: Option, value: unknown): boolean {
   return Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max;
 }
 
-/** The beginnings are CouchDB's. */
+/** The first words are CouchDB's. */
 function expectation(option: Option): string {
   const { name, kind } = option;
   if (kind === "boolean") return `parameter \`${name}\` must be a boolean`;
@@ -91,7 +92,7 @@ function expectation(option: Option): string {
   return `\`${name}\` must be an integer ${max === undefined ? `of at least ${min}` : `from ${min} to ${max}`}`;
 }
 
-/** CouchDB takes texts of digits, too. */
+/** CouchDB also accepts strings of digits. */
 function numberOf(given: unknown): unknown {
   return typeof given === "string" && /^[0-9]+$/.test(given) ? Number(given) : given;
 }

@@ -1,7 +1,6 @@
 /**
- * The one parser of `_replicator` documents and `_replicate` bodies (RFC 016, `couch_replicator_parse`).
- *
- * The texts of the errors are CouchDB's where it has one that names the field.
+ * Parser of `_replicator` documents and `_replicate` bodies (RFC 016, `couch_replicator_parse`).
+ * Uses CouchDB's error messages where they name the field.
  */
 
 import { hasJsonNumber, printJson } from "../../base/index.ts";
@@ -22,12 +21,12 @@ import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { parseSchedule } from "./schedule.ts";
 
-/** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */
+/** Each run reads, decodes and hashes all ids. CouchDB has no limit. */
 const DOCUMENT_IDS_MAX = 10_000;
 
 type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
-/** Parses the values of `replicationMembers`; throws a ReplicationInvalidError that names the first bad field. */
+/** Parses `replicationMembers`. Throws a ReplicationInvalidError for the first invalid field. */
 export function parseReplication(
   members: Members,
   config: ParseConfig = REPLICATOR_CONFIG_DEFAULT,
@@ -53,7 +52,7 @@ export function parseReplication(
   };
 }
 
-/** Why each bad part of `members` is refused, in the words of `parseReplication`; empty when it would parse them. */
+/** Returns the errors of all invalid parts, worded as in `parseReplication`; empty if valid. */
 export function replicationFaults(members: Members, config: ParseConfig): readonly string[] {
   const options = Object.values(REPLICATION_OPTIONS).map(
     (option: Option) => () => parseOption(members, option, option.default),
@@ -70,10 +69,10 @@ export function replicationFaults(members: Members, config: ParseConfig): readon
   return faults;
 }
 
-/** What parses each part, but the options. */
+/** Parsers of all parts except the options. */
 function partsOf(members: Members, { protocols }: ParseConfig) {
   return {
-    // Erlang's options of a socket: read by those who have such sockets.
+    // Erlang socket options: validated but not used.
     ignored: () => {
       optionalString(members, "socket_options");
       optionalString(members, "ibrowse_options");
@@ -135,7 +134,7 @@ function parseSince(since: unknown): Pick<Replication, "sinceSequence" | "sinceI
   return { sinceSequence: printJson(since), sinceIsJson: true };
 }
 
-/** CouchDB: no document has an empty id, and one that is asked for moves the replication's id all the same. */
+/** As in CouchDB: an empty id never exists, but is part of the replication id. */
 function parseDocumentIds(value: unknown): string[] {
   if (!Array.isArray(value)) {
     throw new ReplicationInvalidError("parameter `doc_ids` must be an array");
@@ -150,7 +149,7 @@ function parseDocumentIds(value: unknown): string[] {
     }
     return decode(id);
   });
-  // A set of ten thousand takes more memory than they do.
+  // A set of ten thousand takes more memory than the ids.
   ids.sort();
   return ids.filter((id, index) => id !== ids[index - 1]);
 }

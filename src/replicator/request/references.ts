@@ -1,28 +1,28 @@
 /**
- * Credentials that a job refers to instead of naming them: `env:NAME`, a variable of the node's environment, and `file:/path`, a file
- * of the node's machine. They are looked up at the start of each run, and never stored.
+ * References to credentials in jobs: `env:NAME`, an environment variable of the node, and
+ * `file:/path`, a file on its machine. They are resolved at the start of each run and never stored.
  *
- * Which credentials are references is decided when a job is asked for, because only server admins may use them: a password that
- * another user gave is no reference, whatever it looks like.
+ * Whether a credential is a reference is decided when the job is requested, since only server
+ * admins may use them. Another user's password is never a reference, even if it looks like one.
  */
 import { AUTHENTICATION_SCHEMES } from "./authentication-schemes.ts";
 import type { HttpAddress, ReferencePlace, Replication } from "./replication.ts";
 
 const REFERENCE = /^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/;
-/** The value of a header, and what may stand before the reference: the scheme of an authorization. */
+/** A header's value: an optional authorization scheme, and the reference. */
 const HEADER = /^((?:bearer|token)\s+)?((?:env|file):.*)$/i;
 
 export function isReference(text: string): boolean {
   return REFERENCE.test(text);
 }
 
-/** Whether a header's value is a reference, or a scheme and a reference. */
+/** Whether a header's value is a reference, optionally after a scheme. */
 export function isHeaderReference(value: string): boolean {
   const reference = HEADER.exec(value)?.[2];
   return reference !== undefined && isReference(reference);
 }
 
-/** Why a user who is not a server admin may not have this replication; undefined when they may. */
+/** Returns why the replication requires a server admin; undefined if it does not. */
 export function referencesRefusal({
   source,
   target,
@@ -34,7 +34,7 @@ export function referencesRefusal({
   return undefined;
 }
 
-/** The address with what its references stand for. `lookUp` throws when one stands for nothing. */
+/** Resolves the references in an address. `lookUp` throws for an unknown reference. */
 export function resolveReferences(
   address: HttpAddress,
   lookUp: (reference: string) => string,

@@ -101,11 +101,11 @@ interface Recorded {
   readonly vectors: readonly {
     readonly body: Readonly<Record<string, unknown>>;
     readonly id: string;
-    /** The code of a user filter, as the source had it. */
+    /** Code of the user filter on the source. */
     readonly filterCode?: string;
-    /** A token or cookie in a header, which moves CouchDB's id and not ours. */
+    /** A token or cookie in a header, which affects CouchDB's id but not ours. */
     readonly credentialInHeaders?: boolean;
-    /** Why ours is another, on purpose. */
+    /** Why our id differs on purpose. */
     readonly differs?: string;
   }[];
 }
@@ -139,7 +139,8 @@ test("a token moves neither our id nor that of the transient job", () => {
 });
 
 test("ids of versions 3, 2 and 1 are where CouchDB's own code puts them", () => {
-  // The terms of couch_replicator_ids, written out: [uuid, source, target], [host, port, source, target], [host, source, target].
+  // The terms of couch_replicator_ids: [uuid, source, target], [host, port, source, target], [host,
+  // source, target].
   const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
   const md5 = (hex: string): string =>
     createHash("md5").update(Buffer.from(hex, "hex")).digest("hex");

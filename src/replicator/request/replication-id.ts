@@ -1,9 +1,9 @@
 /**
  * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
  *
- * `baseId` names the checkpoints on both sides. It contains everything that influences the result, and nothing else.
- * `+continuous` and `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is
- * never part of an id; a user's name is, as in CouchDB.
+ * `baseId` identifies the checkpoints on both sides, and depends on exactly what influences the
+ * result. The full id of a job adds `+continuous` and `+create_target`, which do not affect
+ * checkpoints. Ids never include a password or token, but a user name, as in CouchDB.
  */
 import { append, type Digests, md5HexOf, parseJson } from "../../base/index.ts";
 import {
@@ -29,25 +29,25 @@ export const REPLICATION_ID_VERSION = 4;
 
 export interface ReplicationId {
   readonly baseId: string;
-  /** Where else a CouchDB may have left checkpoints of this replication; the likeliest first. */
+  /** Other ids under which a CouchDB may have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
-  /** With its suffixes. */
+  /** Includes suffixes. */
   readonly id: string;
 }
 
-/** What the ids depend on beside the replication itself. */
+/** Inputs of the ids besides the replication itself. */
 export interface ReplicationIdContext {
   readonly digests: Digests;
   /** 32 hex digits, one for the whole cluster (`[couchdb] uuid`). */
   readonly serverUuid: string;
-  /** Of the server: part of ids before version 3. */
+  /** Host name of the server: part of ids before version 3. */
   readonly hostName: string;
   readonly port: number;
-  /** The address of our own databases for others, with a slash at the end. */
+  /** Public URL of local databases, ending in a slash. */
   readonly serverUrl: string;
 }
 
-/** `filterCode` is the source code of a user filter, as the design document has it. */
+/** `filterCode` is the source code of a user filter in its design document. */
 export function replicationId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -61,7 +61,7 @@ export function replicationId(
   let olderBaseIds: readonly string[] | undefined;
   return {
     baseId,
-    // Most runs do without.
+    // Lazy, because most runs do not need them.
     get olderBaseIds() {
       olderBaseIds ??= [
         hash(uuid, ...endpoints(endpointTermWithCredentials)),
@@ -75,7 +75,7 @@ export function replicationId(
   };
 }
 
-/** Makes ids of the terms before those of the selection. */
+/** Returns a function that hashes a list of terms followed by those of the selection. */
 function hashWithSelection(
   { digests }: ReplicationIdContext,
   replication: Replication,
@@ -85,7 +85,7 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
-  // It may have ten thousand ids, and is part of five hashes.
+  // Encoded once, since it may contain ten thousand ids and is part of five hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
 }
@@ -100,14 +100,14 @@ function endpointTerms(
 
 type EndpointEncoding = (context: ReplicationIdContext, address: EndpointAddress) => Term;
 
-/** The id that names the checkpoints and the list of failures: the full one without its suffixes. */
+/** Returns the id of the checkpoints and the list of failures: the full id without suffixes. */
 export function baseIdOf(id: string): string;
 export function baseIdOf(id: string | undefined): string | undefined;
 export function baseIdOf(id: string | undefined): string | undefined {
   return id?.replace(/\+.*$/s, "");
 }
 
-/** The id of a transient job: needs no network, and differs by user. */
+/** Id of a transient job: computed without the network, and different for each user. */
 export function transientJobId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -127,7 +127,7 @@ export function transientJobId(
   return md5HexOf(context.digests, encodeListPieces(terms));
 }
 
-/** The full id of a replication whose id needs nothing from its source; undefined for one with a user filter. */
+/** Returns the full id, or undefined for a user filter, whose code must be read from the source. */
 export function knownReplicationId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -138,7 +138,7 @@ export function knownReplicationId(
   return hash(binary(context.serverUuid), ...endpoints) + suffix(replication);
 }
 
-/** The name and function of a user filter, `undefined` for anything that needs no code. */
+/** Returns the name and function of a user filter; `undefined` for any other selection. */
 export function userFilter(
   selection: Selection,
 ): { readonly designDocument: string; readonly filterName: string } | undefined {
@@ -172,12 +172,12 @@ function sinceTerms({ sinceSequence, sinceIsJson }: Replication): Term[] {
   return [jsonTerm(sinceIsJson ? parseJson(String(sinceSequence)) : sinceSequence)];
 }
 
-/** What CouchDB cannot leave out moves no id of a replication that it could run. */
+/** Omissions, unknown to CouchDB, affect only ids of replications that use them. */
 function omissionTerms({ omissions }: Replication): Term[] {
   return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];
 }
 
-/** As CouchDB trims: only blanks, and only of code that is one line. */
+/** Trims as CouchDB does: only blanks, and only around one-line code. */
 function trimmed(code: string): string {
   return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
 }
@@ -187,10 +187,10 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
   http: [80, 5984],
 };
 
-/** Headers that say who asks: a new token is no new replication. */
+/** Headers with credentials: a new token does not make a new replication. */
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
-/** Version 4, without the credentials in headers. */
+/** Version 4, without credentials in headers. */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(
     ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),
@@ -198,7 +198,7 @@ function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): 
   return termOf(context, address, Object.fromEntries(headers));
 }
 
-/** Version 4 as CouchDB has it, where a token in a header moves the id. */
+/** CouchDB's version 4, where a token in a header affects the id. */
 function endpointTermWithCredentials(
   context: ReplicationIdContext,
   address: EndpointAddress,
@@ -221,7 +221,7 @@ function termOf(context: ReplicationIdContext, address: EndpointAddress, headers
   );
 }
 
-/** CouchDB takes what it would have sent anyway for not said, if it is spelt so. */
+/** CouchDB ignores a header with exactly its default value. */
 const DEFAULT_ACCEPT = "application/json";
 
 /** Versions 1 to 3. */

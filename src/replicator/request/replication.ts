@@ -1,12 +1,12 @@
 /**
- * A parsed `_replicator` document or `_replicate` body: what is copied, and how. It is plain JSON, so a job can store
- * it. Parts whose numbers have to keep their form are texts.
+ * A parsed `_replicator` document or `_replicate` body: what to copy, and how. Plain JSON, so that
+ * jobs can store it; parts whose numbers must be preserved are JSON texts.
  */
 import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
 
-/** Which documents are copied. The source filters; what it cannot filter is filtered here. */
+/** Selection of documents. Filtering takes place at the source, or locally if it cannot. */
 export type Selection =
   | { readonly kind: "all" }
   | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
@@ -18,7 +18,7 @@ export type Selection =
       readonly queryParameters: JsonText;
     };
 
-/** A place in an address where a reference stands: `basic.password`, `iam.apiKey`, `tls.password`, or `headers.` and a name. */
+/** Location of a reference: `basic.password`, `iam.apiKey`, `tls.password` or `headers.NAME`. */
 export type ReferencePlace = string;
 
 /** A database on a server. */
@@ -27,16 +27,16 @@ export interface HttpAddress {
   /** Without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
-  /** The user's name as the URL has it, if that has escapes: CouchDB's ids do not resolve them. */
+  /** User name as written in the URL, if escaped: CouchDB's ids do not decode it. */
   readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
   /** Names as given, without a Basic authorization. */
   readonly headers: Readonly<Record<string, string>>;
-  /** With the credentials that the proxy wants. */
+  /** Includes the proxy's credentials. */
   readonly proxyUrl?: string;
-  /** Over the node's own settings. */
+  /** Overrides the node's settings. */
   readonly tls?: Partial<TlsSettings>;
-  /** Where references stand instead of credentials (`references.ts`). */
+  /** Locations of references to credentials (`references.ts`). */
   readonly references?: readonly ReferencePlace[];
 }
 
@@ -48,13 +48,16 @@ export interface LocalAddress {
 
 export type EndpointAddress = HttpAddress | LocalAddress;
 
-/** What of the selected documents stays behind on purpose. A revision is copied whole or not at all: a part of it would be another one. */
+/**
+ * Revisions of the selected documents that are omitted on purpose. A revision is copied completely
+ * or not at all, since a part of it would be a different revision.
+ */
 export interface Omissions {
-  /** Revisions that delete. */
+  /** Deleted revisions. */
   readonly deleted?: true;
-  /** Those with an attachment of more bytes. */
+  /** Revisions with a larger attachment. */
   readonly attachmentBytesMax?: number;
-  /** Those whose body as JSON has more bytes, without the members of the protocol. */
+  /** Revisions with a larger JSON body, not counting protocol members. */
   readonly documentBytesMax?: number;
 }
 
@@ -66,24 +69,24 @@ export interface Replication {
   readonly createTargetParameters: Readonly<Record<string, string>>;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
-  /** Absent: all that is selected is copied. */
+  /** Nothing is omitted if absent. */
   readonly omissions?: Omissions;
-  /** Where a first run begins; absent: at the start. */
+  /** Start of the first run; from the beginning if absent. */
   readonly sinceSequence?: unknown;
-  /** Whether `sinceSequence` is JSON text: numbers in it would not be stored in their form. */
+  /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;
-  /** How long the job keeps its slot beside others of its group; absent: `WEIGHT.default`. */
+  /** Determines how long the job keeps its slot within its group; `WEIGHT.default` if absent. */
   readonly weight?: number;
-  /** When it runs, as `schedule.ts` reads it; absent: at once. */
+  /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
-  /** Whether the security object is copied, too; absent: no. Rules ask for it. */
+  /** Whether the security object is copied, too, as rules may request. False by default. */
   readonly copiesSecurity?: boolean;
-  /** Whether it is copied also to a target that existed before; absent: no. */
+  /** Whether it also replaces that of an existing target. False by default. */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }
 
-/** The parameters of a filter as a query has them: strings as they are, anything else as JSON. */
+/** Returns filter parameters as in a query: strings as they are, other values as JSON. */
 export function filterParameters({
   queryParameters,
 }: Selection & { readonly kind: "filter" }): readonly (readonly [name: string, value: string])[] {

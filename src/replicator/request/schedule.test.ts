@@ -1,4 +1,4 @@
-/** When jobs run that have a schedule: texts, time zones, windows, and what was missed. */
+/** Due times of scheduled jobs: syntax, time zones, windows, and missed runs. */
 import { describe, expect, test } from "vitest";
 import { firstRunSec, intoWindow, nextRunSec, parseSchedule, windowEndSec } from "./schedule.ts";
 
@@ -15,7 +15,7 @@ describe("a line of cron", () => {
     ["*/15 * * * *", "2026-01-01T00:01:00Z", "2026-01-01T00:15:00"],
     ["0 9 * * 1-5", "2026-01-03T00:00:00Z", "2026-01-05T09:00:00"],
     ["0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00"],
-    // In this night, the clocks go from two to three: what falls between comes at three.
+    // At this change to daylight saving time, times between two and three are moved to three.
     ["30 2 * * * Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00"],
   ])("%s after %s is %s", (text, now, expected) => {
     expect(shown(firstRunSec(parseSchedule(text), at(now)))).toBe(expected);
@@ -46,7 +46,7 @@ describe("a window", () => {
     ["2026-01-01T21:00:00Z", "2026-01-01T21:00:00", "2026-01-02T05:00:00"],
     ["2026-01-02T04:59:59Z", "2026-01-02T04:59:59", "2026-01-02T05:00:00"],
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
-    // The night in which summer begins has an hour less.
+    // The night of the change to daylight saving time is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
   ])("at %s opens at %s, and ends at %s", (now, opens, ends) => {
     expect(shown(intoWindow(night, at(now)))).toBe(opens);

@@ -1,18 +1,18 @@
 /**
- * When a replication runs, if not at once and as long as anything changes: the field `schedule`. CouchDB has none. Pure: what time it is
- * comes in. Times are seconds since the epoch.
+ * The field `schedule` of a replication, unknown to CouchDB: runs it at certain times instead of
+ * continuously. Pure: the current time is a parameter. Times are seconds since the epoch.
  *
  *   every 15m                                  s, m, h or d; from the start of one run to the next
- *   0 3 * * 1-5 Europe/Berlin                  a line of cron, in UTC when no time zone is named
- *   after 100 changes                          when the source has so many that have not arrived
- *   between 22:00 and 06:00 Europe/Berlin      only then: for continuous replications, or behind `every`
+ *   0 3 * * 1-5 Europe/Berlin                  a cron expression; UTC without a time zone
+ *   after 100 changes                          when the source has this many pending changes
+ *   between 22:00 and 06:00 Europe/Berlin      for continuous replications, or after `every`
  */
 import { Cron } from "croner";
 import { assert } from "../../base/index.ts";
 import { ReplicationInvalidError, shown } from "./parse-fields.ts";
 import type { Replication } from "./replication.ts";
 
-/** Hours in which a job runs, as lines of cron: when it may begin, and when it has to end. */
+/** A time window as cron expressions for its start and end. */
 interface Window {
   readonly opens: Cron;
   readonly closes: Cron;
@@ -26,7 +26,7 @@ export type Schedule =
 
 const UNIT_SEC: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 const INTERVAL_SEC_MAX = 366 * 86_400;
-/** Of a schedule: a line of cron with lists for each of its fields has less. */
+/** Exceeds a cron expression with lists in all fields. */
 const LENGTH_MAX = 500;
 
 const EVERY = /^every ([1-9]\d{0,8})([smhd])(?: (between .*))?$/;
@@ -37,7 +37,7 @@ const CRON = /^((?:[\d*,/?LW#A-Za-z-]+ ){4}[\d*,/?LW#A-Za-z-]+)(?: (\S+))?$/;
 const EXAMPLES =
   '"every 15m", "0 3 * * * Europe/Berlin", "after 100 changes" or "between 22:00 and 06:00 Europe/Berlin"';
 
-/** Throws a ReplicationInvalidError that says what would be right. */
+/** Throws a ReplicationInvalidError that says what is accepted. */
 export function parseSchedule(value: unknown): Schedule {
   if (typeof value !== "string" || value.length > LENGTH_MAX) throw invalid(value, "");
   const every = EVERY.exec(value);
@@ -82,7 +82,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
   } catch (error) {
     throw invalid(value, `: ${(error as Error).message}`);
   }
-  // Any year will do: the next leap day is at most eight years away.
+  // Any start will do: the next leap day is at most eight years away.
   if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never comes");
   return line;
 }
@@ -92,7 +92,7 @@ function invalid(value: unknown, why: string): ReplicationInvalidError {
   return new ReplicationInvalidError(reason);
 }
 
-/** Of a replication that is valid; undefined: it has none. */
+/** Returns the schedule of a valid replication, if any. */
 export function scheduleOf(
   replication: Pick<Replication, "schedule"> | undefined,
 ): Schedule | undefined {
@@ -100,13 +100,13 @@ export function scheduleOf(
   return text === undefined ? undefined : parseSchedule(text);
 }
 
-/** When a job runs for the first time that is added now. */
+/** When a job added now runs first. */
 export function firstRunSec(schedule: Schedule | undefined, nowSec: number): number {
   if (schedule?.kind === "cron") return after(schedule.line, nowSec);
   return intoWindow(schedule, nowSec);
 }
 
-/** When a job runs again that came to the end of the changes. What was missed while nothing ran is made up for once: it is due. */
+/** When a job runs again. One run makes up for all that were missed. */
 export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: number): number {
   switch (schedule.kind) {
     case "every":
@@ -119,14 +119,14 @@ export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: numbe
   }
 }
 
-/** The time itself where the window is open, or there is none; else when it opens next. */
+/** Returns the time if the window is open or absent, otherwise when it opens next. */
 export function intoWindow(schedule: Schedule | undefined, timeSec: number): number {
   const window = schedule?.window;
   if (window === undefined || isOpen(window, timeSec)) return timeSec;
   return after(window.opens, timeSec);
 }
 
-/** When the run has to end that began then; undefined: there is no window, or an operator ran the job outside of it. */
+/** When a run must end; undefined without a window, or if started outside it. */
 export function windowEndSec(schedule: Schedule | undefined, startSec: number): number | undefined {
   const window = schedule?.window;
   return window && isOpen(window, startSec) ? after(window.closes, startSec) : undefined;

@@ -1,6 +1,6 @@
 /**
- * Where a parked job's changes come from: a database of a server, as one account sees that. All jobs whose sources are at the same
- * server, with the same credentials, have one watcher. Pure.
+ * Where a parked job's changes come from: a database of a server, as seen by one account. Jobs with
+ * the same server and credentials share a watcher. Pure.
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
@@ -9,33 +9,33 @@ import { decode } from "./parse-fields.ts";
 import type { EndpointAddress, HttpAddress } from "./replication.ts";
 
 export interface WatchedPlace {
-  /** `LOCAL_SOURCE`, or the root of a server and a digest of how it is asked. It names the watcher, and holds no secret. */
+  /** `LOCAL_SOURCE`, or a server's root URL and a digest of the account. Contains no secret. */
   readonly source: string;
   readonly database: string;
 }
 
-/** Our own databases. */
+/** Local databases. */
 export const LOCAL_SOURCE = "local";
 
-/** Undefined for an address that says no more than a URL: which database it is, is not known. */
+/** Returns undefined if the database cannot be determined from the URL. */
 export function watchedPlace(digests: Digests, address: EndpointAddress): WatchedPlace | undefined {
   if (address.kind === "local") return { source: LOCAL_SOURCE, database: address.database };
   const parts = serverOf(address);
   if (parts === undefined) return undefined;
   const { basic, iam, headers, proxyUrl, tls, references } = address;
-  // What a password is matters to no one's rights, and its digest would tell it to who tries many.
+  // Excludes passwords: they do not affect permissions, and a digest would allow guessing them.
   const proxy = proxyUrl && maskCredentials(proxyUrl);
   const account = [basic?.username, iam, headers, proxy, tls, references];
   const digest = digests.md5Hex(utf8Encode(JSON.stringify(account)));
   return { source: `${parts.server.url} ${digest}`, database: parts.database };
 }
 
-/** Where the source is, for people: without the digest, which is made of what may be secret. */
+/** Source for display: without the digest, which is derived from secrets. */
 export function serverUrlOf(source: string): string {
   return source.replace(/ .*$/, "");
 }
 
-/** The server of a database, as an address that is asked like it; and the name of the database. */
+/** Returns the server of a database as an address, and the database's name. */
 export function serverOf(
   address: HttpAddress,
 ): { readonly server: HttpAddress; readonly database: string } | undefined {

@@ -18,7 +18,7 @@ test("each star captures what it stands for", () => {
   expect(match("a.c", "abc")).toBeUndefined();
 });
 
-/** What a pattern matches, by another way: every place for every star. */
+/** Reference implementation that tries every length for every star. */
 function matchesSlowly(pattern: string, name: string): boolean {
   if (pattern === "") return name === "";
   if (pattern[0] !== "*") {

@@ -1,6 +1,7 @@
 /**
- * Patterns for names of databases: `*` stands for any characters, or none, and is captured; everything else stands for itself. Matching
- * takes time in proportion to the name and the pattern: each piece between two stars is looked for once, behind the one before it.
+ * Patterns for database names: `*` matches any characters, possibly none, and captures them; other
+ * characters match themselves. Matching takes linear time: each piece between two stars is searched
+ * for once, after the previous one.
  */
 
 export class Glob {
@@ -12,15 +13,12 @@ export class Glob {
     this.#pieces = text.split("*");
   }
 
-  /** How many parts of a name it captures. */
+  /** Number of captures. */
   get captureCount(): number {
     return this.#pieces.length - 1;
   }
 
-  /**
-   * What each `*` stands for in the name, in their order; undefined when the name does not match. Each but the last stands for as little
-   * as it can.
-   */
+  /** Returns the captures, all but the last as short as possible; undefined if not matching. */
   match(name: string): readonly string[] | undefined {
     const [first = "", ...others] = this.#pieces;
     const last = others.pop();
@@ -39,16 +37,17 @@ export class Glob {
     return [...captures, name.slice(from, end)];
   }
 
-  /** Whether it matches everything that the other one does. */
+  /** Whether it matches everything that the other one matches. */
   covers(other: Glob): boolean {
-    // A star of the other one is a character that only a star here stands for.
+    // A star in the other pattern's text can only be matched by a star here.
     return this.match(other.text) !== undefined;
   }
 
   /** Whether there is a name that both match. */
   meets(other: Glob): boolean {
     const [left, right] = [this.text, other.text];
-    // `reached[j]`: what is left of this one behind `i`, and of the other one behind `j`, can begin there.
+    // `reached[j]`: whether the first `i` and `j` characters of the patterns can match the same
+    // text.
     let reached = starsFrom(right, [true, ...Array.from(right, () => false)]);
     for (const character of left) {
       const next: boolean[] = [character === "*" && reached[0] === true];
@@ -66,7 +65,7 @@ export class Glob {
   }
 }
 
-/** A star may stand for nothing. */
+/** A star may match nothing. */
 function starsFrom(text: string, reached: boolean[]): boolean[] {
   for (let j = 1; j <= text.length; j++) {
     if (text[j - 1] === "*" && reached[j - 1] === true) reached[j] = true;

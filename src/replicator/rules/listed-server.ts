@@ -1,4 +1,4 @@
-/** Opens the source of a rule, for whoever lists its databases. */
+/** Opens the source of a rule, to list its databases. */
 import type { Authority, DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
@@ -12,7 +12,7 @@ export interface ListedServerParts {
   readonly endpoints: Endpoints;
 }
 
-/** Throws an EndpointError for an owner who may not list our own databases, and where a secret is missing. */
+/** Throws an EndpointError if the owner may not list local databases, or a secret is missing. */
 export async function openListedServer(
   { kv, databases, endpoints }: ListedServerParts,
   { rule, owner }: { readonly rule: Rule; readonly owner: Authority },

@@ -1,4 +1,4 @@
-/** A rule as it is shown, with masks for its secrets; `withStoredSecrets` puts them back when it is written again. Pure. */
+/** A rule for display with masked secrets, which `withStoredSecrets` restores. Pure. */
 import { maskCredentials } from "../../protocol/index.ts";
 import { MASK } from "../documents/masked-secrets.ts";
 import { isObject, type Members } from "../request/parse-fields.ts";
@@ -6,7 +6,7 @@ import { isHeaderReference, isReference } from "../request/references.ts";
 
 const ENDPOINTS = ["source", "target"];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-/** Members of `auth` that are no secrets. */
+/** Members of `auth` that are not secrets. */
 const NO_SECRETS = ["username", "token_url"];
 
 export function maskedRule(members: Members): Members {
@@ -30,7 +30,7 @@ function maskedUrl(value: unknown): unknown {
   return typeof value === "string" ? maskCredentials(value) : value;
 }
 
-/** A reference tells no secret. */
+/** A reference reveals no secret. */
 function maskedText(value: unknown): unknown {
   return typeof value === "string" && isReference(value) ? value : MASK;
 }

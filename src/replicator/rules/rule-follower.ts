@@ -1,12 +1,13 @@
 /**
- * Follows a rule, while this node holds the job that does: makes a job for each database of the source that matches, and ends those that
- * should be no more.
+ * Follows a rule while this node holds its job: creates a job for each matching database of the
+ * source, and ends jobs that are no longer wanted.
  *
- * No database is missed: it notes the end of the server's feed of updates, lists all databases, and then follows the feed. Feeds may lose
- * what they tell, so it lists all again now and then; without a feed it does nothing else. What it does to jobs it does in pages, each in
- * a transaction that verifies that the job is still held. A database of which it has made a job has a row with the generation of the
- * rule; after a change of the rule all rows are of an older one, until their jobs are as the rule says. So whoever goes on after it was
- * killed sees what is left to do.
+ * To miss no database, it records the end of the server's feed of updates, lists all databases, and
+ * then follows the feed. Feeds may lose events, so the listing is repeated; without a feed there
+ * are only listings. Jobs are changed in pages, each in a transaction that verifies that the rule's
+ * job is still held. Each database with a job has a row with the rule's generation. After a change
+ * of the rule, rows of older generations remain until their jobs are updated, so that any node can
+ * resume the work.
  */
 
 import { type Runtime, runTogether } from "../../base/index.ts";
@@ -32,17 +33,17 @@ import { type ListedNames, listNames, rowsOfRule } from "./rule-listing.ts";
 import { ListingCount } from "./rule-progress.ts";
 import type { RuleDatabase, RuleIdentity, RuleStore } from "./rule-store.ts";
 
-/** Jobs that are made, changed or removed in one transaction. */
+/** Jobs created, changed or removed per transaction. */
 const CHANGED_MAX = 20;
-/** Rows of databases that are read at once. */
+/** Rows read at once. */
 const ROWS_MAX = 500;
-/** Events are gathered for so long: a busy server is not asked for each of its changes. */
+/** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
-/** How long after a listing the next one begins: with a feed, and without. A database has its job within ten seconds. */
+/** Pause between listings, with and without a feed. A database gets its job within ten seconds. */
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
-/** How long a round through all security objects lasts at least. */
+/** Minimum duration of a round through all security objects. */
 const SECURITY_ROUND_MS_MIN = 30_000;
-/** What a look into our own store costs, compared with a request. */
+/** Cost of reading our own store, relative to a request. */
 const LOCAL_COST = 0.1;
 
 export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
@@ -51,18 +52,18 @@ export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
   readonly jobs: Jobs;
   readonly store: RuleStore;
   readonly pace: SweepPace;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
-/** A rule as its holder found it. */
+/** A rule as loaded by its follower. */
 export interface FollowedRule extends RuleIdentity {
   readonly name: string;
   readonly rule: Rule;
   readonly owner: Authority;
 }
 
-/** What a listing has found, for who looks at the rule. */
+/** Result of a listing. */
 export interface Listing {
   readonly count: ListingCount;
   readonly followedBy: "feed" | "lists";
@@ -89,7 +90,7 @@ export class RuleFollower {
     this.#onListed = onListed;
   }
 
-  /** Follows until the signal aborts. Rejects when the source cannot be asked, and when the job is held no more. */
+  /** Follows until the signal aborts. Rejects if the source cannot be asked, or the job is lost. */
   async follow(signal: AbortSignal): Promise<void> {
     const last = await this.#server.lastUpdate(signal);
     const followedBy = last === undefined ? "lists" : "feed";
@@ -108,7 +109,7 @@ export class RuleFollower {
     }
   }
 
-  /** Takes up what the feed tells behind `since`. */
+  /** Follows the feed after `since`. */
   async #hear(since: SourceSequence, signal: AbortSignal): Promise<void> {
     let from = since;
     while (!signal.aborted) {
@@ -121,7 +122,7 @@ export class RuleFollower {
     }
   }
 
-  /** Looks at all databases of the source, and at all rows. */
+  /** Checks all databases of the source, and all rows. */
   async #list(signal: AbortSignal): Promise<ListingCount> {
     const count = new ListingCount();
     for await (const page of listNames(this.#server, () => this.#turn(1, signal), signal)) {
@@ -135,7 +136,7 @@ export class RuleFollower {
     return count;
   }
 
-  /** Makes jobs for those of these databases that match and have none, or one of an older generation of the rule. */
+  /** Creates or updates jobs of matching databases without one of the current generation. */
   async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     const { rule, generation } = this.#followed;
@@ -173,8 +174,8 @@ export class RuleFollower {
   }
 
   /**
-   * Looks at the rows in the range of the listed names: ends the jobs of databases that do not match any more, and those of databases that
-   * are not listed, if the rule says so. Those that stay follow the rule from now on.
+   * Checks the rows within the range of the listed names: ends jobs of databases that no longer
+   * match and, if the rule says so, of those not listed. The others are updated to the rule.
    */
   async #endOthers(listed: ListedNames, signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
@@ -192,7 +193,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends the jobs of those of these databases that the source does not have, if the rule says so. */
+  /** Ends jobs of databases missing on the source, if the rule says so. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;
@@ -218,8 +219,8 @@ export class RuleFollower {
   }
 
   /**
-   * Compares the security objects of all databases that have jobs with what they were, round and round: nothing announces their changes.
-   * A parked job is woken by one, and copies it when its run begins; a job that runs looks itself.
+   * Polls the security objects of all databases with jobs, since feeds do not include them. A
+   * change wakes a parked job, which copies it; running jobs poll themselves.
    */
   async #followSecurity(signal: AbortSignal): Promise<void> {
     const { runtime, kv, store } = this.#parts;
@@ -247,7 +248,7 @@ export class RuleFollower {
     });
   }
 
-  /** Whether a run of the job begins later than now: one that is under way may have looked before. */
+  /** Whether a later run of the job will copy it: the current one may have read it before. */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;
     const id = ruleJobId(this.#followed.uuid, database);
@@ -260,7 +261,7 @@ export class RuleFollower {
     return true;
   }
 
-  /** Changes a few databases in each transaction, as long as the job is held. */
+  /** Changes a few databases per transaction, while the job is held. */
   async #inPages(
     names: readonly string[],
     signal: AbortSignal,
@@ -296,7 +297,7 @@ function isRunning(job: Job): boolean {
   return phaseOf(job, decodeJob(job)) === "running";
 }
 
-/** Where a database is copied to that matches, and can be copied. */
+/** Returns the target of a matching database, if it is valid. */
 function targetOf(matched: RuleMatch): string | undefined {
   const isThere = matched.kind === "match" && matched.target.kind === "target";
   return isThere ? matched.target.url : undefined;

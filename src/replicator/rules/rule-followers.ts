@@ -1,4 +1,4 @@
-/** The rules that this node follows (`rule-follower.ts`), beside the jobs of its slots. */
+/** Rules followed by this node (`rule-follower.ts`), outside its slots. */
 import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
@@ -16,7 +16,7 @@ import {
 } from "./rule-follower.ts";
 import { decodeRuleProgress, encodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
 
-/** Before a source is asked again that could not be: so long at first, and twice as long each time. */
+/** Pause before an unreachable source is retried; doubled each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
 
 export interface RuleFollowersParts
@@ -88,7 +88,7 @@ export class RuleFollowers implements CompanionWork {
     return { name, uuid, generation, rule, owner: content.owner };
   }
 
-  /** Rejects when the rule has changed, and when its job was taken away. */
+  /** Rejects when the rule has changed, or its job is lost. */
   async #watch(held: HeldJob, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     const { watch, isChanged } = await kv.transact(async (tx) => ({
@@ -118,7 +118,7 @@ export class RuleFollowers implements CompanionWork {
     runtime.trace.event("replication.rule-listed", { rule: held.id });
   }
 
-  /** The job is due again: at once when its rule has changed or another node is to have it, and else after a pause. */
+  /** Reschedules the job: immediately after a change or for another node, else after a pause. */
   async #end(held: HeldJob, progress: RuleProgress): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
@@ -133,7 +133,7 @@ export class RuleFollowers implements CompanionWork {
   }
 }
 
-/** The rule is another one now, or its job is another node's. */
+/** The rule has changed, or another node has its job. */
 class Changed extends Error {}
 
 function isHalt(error: unknown): boolean {

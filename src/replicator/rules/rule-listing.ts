@@ -1,28 +1,28 @@
-/** Goes through the databases of a rule's source, and the rows of those that have jobs, side by side. */
+/** Iterates in parallel over the databases of a rule's source, and the rows of those with jobs. */
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
 import type { RuleDatabase, RuleIdentity, RuleStore } from "./rule-store.ts";
 
-/** Names that are asked for at once. */
+/** Names per request. */
 const NAMES_MAX = 1000;
-/** Names of one listing: a server that goes on for ever has to be stopped somewhere. */
+/** Maximum names per listing, to stop a server that never ends. */
 const LISTED_MAX = 1_000_000;
-/** Rows of databases that are read at once. */
+/** Rows read at once. */
 const ROWS_MAX = 500;
 
-/** Names behind `after`, up to `last` inclusive; undefined: the list ends there. */
+/** Names after `after` up to and including `last`; undefined for the end of the list. */
 export interface NameRange {
   readonly after: string;
   readonly last: string | undefined;
 }
 
-/** All names that the server lists in a range. */
+/** All names listed by the server within a range. */
 export interface ListedNames extends NameRange {
   readonly names: readonly string[];
 }
 
-/** Every name once, in order; the ranges follow each other, from the first name to the end. `turn` is waited for before each request. */
+/** Yields all names once, in consecutive ranges. Awaits `turn` before each request. */
 export async function* listNames(
   server: Pick<ListedServer, "names">,
   turn: () => Promise<void>,
@@ -45,7 +45,7 @@ export async function* listNames(
   }
 }
 
-/** The rows of a rule in a range, a page at a time; all of them without one. */
+/** Yields the rows of a rule in pages, optionally within a range. */
 export async function* rowsOfRule(
   kv: KeyValueStore,
   store: RuleStore,

@@ -1,4 +1,4 @@
-/** What a change of a rule, or its removal, would do to jobs. Nothing is written; the source is listed as its follower would list it. */
+/** Dry run of a change or removal of a rule, listing the source as the follower would. */
 
 import { finishWithin, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
@@ -14,18 +14,18 @@ import { listNames, rowsOfRule } from "./rule-listing.ts";
 import type { RuleStore, StoredRule } from "./rule-store.ts";
 import type { Rules } from "./rules.ts";
 
-/** How long a source may take to be listed. */
+/** Time limit for listing the source. */
 export const LISTING_MS_MAX = 60_000;
-/** Plans that a node makes at once. */
+/** Concurrent plans per node. */
 const PLANS_MAX = 4;
-/** Security objects that are compared at once. */
+/** Security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** In place of a rule: the database has no job of it. */
+/** Stands for a rule without a job for the database. */
 const NO_JOB = "no job";
-/** Names that a plan has of each kind. */
+/** Names shown per kind. */
 const NAMES_MAX = 10;
 
-/** Databases, and the first of their names. */
+/** A number of databases, with the first names. */
 export class PlannedDatabases {
   count = 0;
   readonly first: string[] = [];
@@ -37,17 +37,17 @@ export class PlannedDatabases {
 }
 
 export interface RulePlan {
-  /** That match now. */
+  /** Databases that match. */
   readonly matched: PlannedDatabases;
-  /** That get a job. */
+  /** Databases that get a job. */
   readonly made: PlannedDatabases;
-  /** Whose job is replaced by another one. */
+  /** Databases whose job is replaced. */
   readonly changed: PlannedDatabases;
-  /** Whose job is cancelled. */
+  /** Databases whose job is cancelled. */
   readonly ended: PlannedDatabases;
-  /** That match, and cannot be copied. */
+  /** Databases that match but cannot be copied. */
   readonly faulty: PlannedDatabases;
-  /** Targets that exist with another security object, which the source's would replace; undefined: the rule copies none. */
+  /** Targets whose security object would be replaced; undefined if the rule does not copy them. */
   readonly overwritten: PlannedDatabases | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface RulePlansParts extends ListedServerParts {
   readonly runtime: Runtime;
   readonly ruleStore: RuleStore;
   readonly rules: Rules;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
@@ -67,9 +67,7 @@ export class RulePlans {
     this.#parts = parts;
   }
 
-  /**
-   * Of a rule as it would be put. Throws as `Rules.check`, what the source throws that cannot be listed, and a ChecksBusyError.
-   */
+  /** Plans a change of a rule. Throws as `Rules.check`, or a ChecksBusyError. */
   async ofPut(
     name: string,
     members: Members,
@@ -95,7 +93,7 @@ export class RulePlans {
     }
   }
 
-  /** Of the removal of a rule; undefined: there is none. */
+  /** Plans the removal of a rule; undefined if it does not exist. */
   async ofRemoval(name: string): Promise<RulePlan | undefined> {
     const { kv, ruleStore } = this.#parts;
     const stored = await kv.read((tx) => ruleStore.get(tx, name));
@@ -142,7 +140,7 @@ export class RulePlans {
     return plan;
   }
 
-  /** A database of the source. `before`: the rule as it was; undefined: nobody can read it. */
+  /** Plans one database. `before` is the previous rule; undefined if it cannot be read. */
   #planDatabase(
     plan: RulePlan,
     name: string,
@@ -160,7 +158,7 @@ export class RulePlans {
       plan.changed.add(name);
   }
 
-  /** The target whose security object would be replaced by another one, without credentials. */
+  /** Returns the target, without credentials, if its security object would be replaced. */
   async #overwrittenTarget(
     name: string,
     { rule, owner }: { readonly rule: Rule; readonly owner: Authority },
@@ -197,7 +195,7 @@ export class RulePlans {
     if (!stays) plan.ended.add(name);
   }
 
-  /** The replication of a database, to be compared with another one. */
+  /** Text of a database's replication, for comparison. */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
     if (match.kind === "none" || match.target.kind === "invalid") return undefined;
@@ -205,7 +203,7 @@ export class RulePlans {
   }
 }
 
-/** The last part of a URL is the name of the database. */
+/** The last segment of a URL is the database's name. */
 function nameOf(targetUrl: string): string {
   return decode(targetUrl.slice(targetUrl.lastIndexOf("/") + 1));
 }

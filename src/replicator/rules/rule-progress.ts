@@ -1,29 +1,29 @@
-/** What the job that follows a rule has found: its data in the queue. */
+/** Progress of the job that follows a rule, stored as its data in the queue. */
 import type { JobData } from "../../jobs/index.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 
-/** Faults that are kept; the others are counted. */
+/** Faults stored; further ones are only counted. */
 const FAULTS_MAX = 10;
 
-/** A database that matches and cannot be copied. */
+/** A matching database that cannot be copied. */
 export interface RuleFault {
   readonly database: string;
   readonly reason: string;
 }
 
 export interface RuleProgress {
-  /** Runs in a row that could not ask the source. */
+  /** Consecutive runs that could not reach the source. */
   readonly attempt: number;
-  /** When the databases were listed last, to the end; undefined: never. */
+  /** When the last complete listing ended, if any. */
   readonly listedMs: number | undefined;
-  /** Databases of that list that match; undefined: there was none. */
+  /** Matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
-  /** Of these, how many cannot be copied, and the first ones. */
+  /** How many of these cannot be copied, and the first ones. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
-  /** How it hears of new databases; undefined: nobody has asked the source yet. */
+  /** How it learns of new databases; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
-  /** Why the source could not be listed; undefined: it could. */
+  /** Why the source could not be listed, if so. */
   readonly failure: ReplicationFailure | undefined;
 }
 
@@ -37,13 +37,13 @@ export const NO_PROGRESS: RuleProgress = {
   failure: undefined,
 };
 
-/** What one look through all databases has found. */
+/** Counts of one listing. */
 export class ListingCount {
   matchedCount = 0;
   faultCount = 0;
   readonly faults: RuleFault[] = [];
 
-  /** A database matches; `reason`: why it cannot be copied. */
+  /** Counts a matching database; `reason` says why it cannot be copied, if so. */
   matched(database: string, reason: string | undefined): void {
     this.matchedCount++;
     if (reason === undefined) return;
@@ -56,7 +56,7 @@ export function encodeRuleProgress(progress: RuleProgress): JobData {
   return { ...progress };
 }
 
-/** Of a rule that nobody has followed yet, the data are empty. */
+/** The data is empty before the first run. */
 export function decodeRuleProgress(data: JobData): RuleProgress {
   const stored: Partial<RuleProgress> = data;
   return { ...NO_PROGRESS, ...stored };

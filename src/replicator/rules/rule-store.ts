@@ -1,4 +1,4 @@
-/** Rules in the store, and which databases have jobs because of them. Bodies hold credentials, so they are sealed like requests of jobs. */
+/** Stores rules, sealed because of their credentials, and which databases have jobs. */
 
 import {
   assert,
@@ -23,26 +23,26 @@ import {
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { type Members, replicationMembers } from "../request/parse-fields.ts";
 
-/** The stored forms; the first element is the format's version. */
+/** Stored forms; the first element is the format version. */
 const FORMAT = 1;
 
-/** What is the same for all who look; `uuid` names a rule that was deleted and made again otherwise than the one before. */
+/** Readable without the key. `uuid` distinguishes a re-created rule from the deleted one. */
 export interface RuleIdentity {
   readonly uuid: string;
-  /** Grows with each change of the rule. */
+  /** Incremented by each change of the rule. */
   readonly generation: number;
 }
 
 export interface RuleContent {
-  /** As it was put, with its secrets. */
+  /** As given, including secrets. */
   readonly members: Members;
-  /** Who put it: the jobs are theirs. */
+  /** The last author, who owns the jobs. */
   readonly owner: Authority;
   readonly changedMs: number;
 }
 
 export interface StoredRule extends RuleIdentity {
-  /** Undefined: this node lacks the key that it is sealed with. */
+  /** Undefined if this node lacks the key. */
   readonly content: RuleContent | undefined;
 }
 
@@ -50,11 +50,11 @@ export interface NamedRule extends StoredRule {
   readonly name: string;
 }
 
-/** A database that has a job of a rule. */
+/** A database with a job of a rule. */
 export interface RuleDatabase {
   readonly database: string;
   readonly generation: number;
-  /** Of the security object that a run of the job has copied, or is about to; undefined: nobody knows. */
+  /** Digest of the security object being or last copied; undefined if unknown. */
   readonly securityDigest: string | undefined;
 }
 
@@ -84,13 +84,13 @@ export class RuleStore {
     tx.set(this.#keys.rule(name), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
   }
 
-  /** With the rows of its databases, which go in the background; its jobs stay. */
+  /** Also removes the rows of its databases in the background, but not its jobs. */
   remove(tx: Transaction, name: string, { uuid }: RuleIdentity, nowMs: number): void {
     tx.clear(this.#keys.rule(name));
     removeInBackground(tx, this.#keys.ruleDatabases(uuid), { kind: "rule", subject: name, nowMs });
   }
 
-  /** In the order of their names, behind `after`. */
+  /** By name, after `after`. */
   async page(
     tx: ReadTransaction,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
@@ -104,7 +104,7 @@ export class RuleStore {
     });
   }
 
-  /** Seals the rule with the key that seals now; whether it was sealed otherwise. */
+  /** Seals the rule with the current key. Returns whether that changed anything. */
   async renewSeal(tx: Transaction, name: string): Promise<boolean> {
     const value = await tx.get(this.#keys.rule(name));
     if (value === undefined || this.#seal === undefined) return false;
@@ -116,7 +116,7 @@ export class RuleStore {
     return true;
   }
 
-  /** Those of a rule in the order of their names, behind `after`, up to `last` inclusive. */
+  /** Databases of a rule by name, after `after`, up to and including `last`. */
   async databases(
     tx: ReadTransaction,
     { uuid }: Pick<RuleIdentity, "uuid">,
@@ -133,7 +133,7 @@ export class RuleStore {
     return entries.map(({ key, value }) => decodeDatabase(this.#keys.ruleDatabaseName(key), value));
   }
 
-  /** Of each name in turn; undefined for one without a job of the rule. */
+  /** In the order of the names; undefined for a database without a job of the rule. */
   async databasesNamed(
     tx: ReadTransaction,
     { uuid }: Pick<RuleIdentity, "uuid">,
@@ -164,7 +164,7 @@ export class RuleStore {
     return { uuid, generation, content: this.#open(name, bytes, isSealed) };
   }
 
-  /** One rule that cannot be read must not keep others from being listed. */
+  /** An unreadable rule must not prevent listing the others. */
   #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {
     if (isSealed && this.#seal === undefined) return undefined;
     try {

@@ -1,4 +1,4 @@
-/** What is known of a rule and its jobs, from counters: it costs the same for a hundred thousand jobs as for one. */
+/** Summary of a rule and its jobs, from counters, at a cost independent of their number. */
 import type { Clock } from "../../base/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -16,11 +16,11 @@ export interface RuleSummary extends RuleProgress {
   readonly jobCount: number;
   readonly states: Readonly<Record<ReplicationState, number>>;
   readonly failingCount: number;
-  /** They are among those that run. */
+  /** Also counted as running. */
   readonly parkedCount: number;
-  /** Jobs that left documents behind. */
+  /** Jobs with failed documents. */
   readonly leftBehindCount: number;
-  /** Of the job that is furthest behind; 0: none is. */
+  /** Longest lag of a job; 0 if none is behind. */
   readonly lagSec: number;
 }
 
@@ -79,7 +79,7 @@ export class RuleSummaries {
     const range = this.#keys.statusRows(ruleBehindList(uuid));
     const [row] = await view.rows(range, { limit: 1, reverse: true });
     if (row === undefined) return 0;
-    // The value is the time since when, below zero.
+    // The row's value is the negated time.
     const sinceMs = -Number(row.value);
     return Math.max(0, Math.floor((this.#parts.runtime.clock.nowMs() - sinceMs) / 1000));
   }

@@ -10,7 +10,7 @@ const USERS = {
   databases: ["user-*"],
 };
 
-/** The target of a database, why it cannot be copied, or undefined where the rule does not concern it. */
+/** The target of a database, or why it cannot be copied; undefined if the rule does not match. */
 function targetOf(members: Members, name: string): string | undefined {
   const match = matchRule(parseRule(members, CONFIG), name);
   if (match.kind === "none") return undefined;
@@ -48,7 +48,7 @@ test.each([
   expect(target).toBe(
     isName
       ? `https://b.example/${encodeURIComponent(name)}`
-      : `${JSON.stringify(name)} is no name of a database: it would be the target`,
+      : `${JSON.stringify(name)} is not a valid database name, but would be the target`,
   );
 });
 
@@ -85,8 +85,10 @@ test("what stands for a star, and the name, are put into the target's name and e
 
 test("a name that the target cannot have is told, and is no error of the rule", () => {
   const rule = { ...USERS, target: "https://b.example/{1}" };
-  expect(targetOf(rule, "user-7")).toBe('"7" is no name of a database: it would be the target');
-  expect(targetOf(rule, "user-")).toBe('"" is no name of a database: it would be the target');
+  expect(targetOf(rule, "user-7")).toBe(
+    '"7" is not a valid database name, but would be the target',
+  );
+  expect(targetOf(rule, "user-")).toBe('"" is not a valid database name, but would be the target');
 });
 
 test("the replication of a database has the endpoints, the credentials and the options of the rule", () => {

@@ -1,7 +1,4 @@
-/**
- * What a rule asks for: a replication for each database of a server whose name matches. It is parsed from the members of its body; what
- * they have in common with a replication document is parsed as that is.
- */
+/** A rule: one replication for each matching database of a server. */
 
 import { DOCUMENT_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { isSystemName, UntrustedName } from "../../databases/index.ts";
@@ -22,18 +19,18 @@ import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
 import { Glob } from "./glob.ts";
 import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
-/** More would make the look at each name long. */
+/** Bounds the cost of matching each name. */
 const PATTERNS_MAX = 100;
-/** As long as names of databases are. */
+/** Maximum length of database names. */
 const PATTERN_LENGTH_MAX = 238;
-/** Of what is shown of a value that is refused. */
+/** Maximum length of a rejected value in messages. */
 const SHOWN_LENGTH_MAX = 100;
-/** Documents that are no design documents: no other id begins with an underscore. */
+/** Excludes design documents, since no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Members of a replication beside its options that say when it runs, and what stays behind. */
+/** Members of a replication, besides its options, for schedule and omissions. */
 const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
 
-/** For the check of what all replications of the rule have in common. */
+/** For validating what all replications of the rule have in common. */
 const SAMPLE_DATABASE = "a";
 
 const ENDPOINT_MEMBERS = [
@@ -65,28 +62,28 @@ const MEMBERS = [
 ];
 
 export interface Rule {
-  /** The root of the source's server; undefined: our own databases. */
+  /** Root of the source's server; undefined for local databases. */
   readonly server: HttpAddress | undefined;
   readonly databases: readonly Glob[];
   readonly except: readonly Glob[];
   readonly target: TargetTemplate;
-  /** What becomes of the job of a database that was deleted: it stays, and fails; or it is cancelled. */
+  /** For a deleted database: keep the job, which then fails, or cancel it. */
   readonly whenDeleted: "keep" | "stop";
-  /** So many of its jobs run at once; undefined: as many as there are slots. */
+  /** Maximum number of jobs running concurrently; undefined for no limit. */
   readonly concurrency: number | undefined;
-  /** Whether security objects are copied to the targets that the rule creates, and followed. */
+  /** Whether security objects are copied to created targets, including later changes. */
   readonly copiesSecurity: boolean;
-  /** Targets whose security objects may be overwritten also if they existed before. */
+  /** Existing targets whose security objects may be replaced. */
   readonly overwritten: readonly Glob[];
-  /** The members of all its replications; of the endpoints all but the URL. */
+  /** Members shared by all replications, including the endpoints without their URLs. */
   readonly common: Members & { readonly source: Members; readonly target: Members };
-  /** Ends in a slash; with the credentials that it was given with. Undefined: our own databases. */
+  /** Ends in a slash, and includes the credentials given. Undefined for local databases. */
   readonly sourceUrl: string | undefined;
 }
 
 type Config = Pick<ReplicatorConfig, "options" | "protocols">;
 
-/** Throws a ReplicationInvalidError that names the first bad member. */
+/** Throws a ReplicationInvalidError for the first invalid member. */
 export function parseRule(members: Members, config: Config): Rule {
   refuseUnknown(members, MEMBERS, "");
   const databases = parsePatterns(members, "databases", ["*"]);
@@ -115,8 +112,8 @@ export type RuleMatch =
   | { readonly kind: "match"; readonly target: ExpandedTarget };
 
 /**
- * Whether the rule copies a database that the source lists, and where to. A system database has to be named in full by a pattern
- * without `*`, both as the source and as the target.
+ * Decides whether the rule copies a listed database, and to which target. System databases must be
+ * named exactly, by a pattern without `*`, as both source and target.
  */
 export function matchRule({ databases, except, target }: Rule, name: string): RuleMatch {
   if (except.some((pattern) => pattern.match(name) !== undefined)) return { kind: "none" };
@@ -130,7 +127,7 @@ export function matchRule({ databases, except, target }: Rule, name: string): Ru
   return { kind: "none" };
 }
 
-/** The replication of a database that the rule copies to `targetUrl`, which is of `matchRule`. */
+/** Returns the replication of a database to `targetUrl`, as returned by `matchRule`. */
 export function ruleReplication(
   rule: Rule,
   name: string,
@@ -150,7 +147,7 @@ export function ruleReplication(
   return { ...replication, copiesSecurity, ...(overwritesSecurity ? { overwritesSecurity } : {}) };
 }
 
-/** Whether the operator named the database: in `security` as a target, or in full in `databases`. */
+/** Whether the operator named the database: a target in `security`, or exactly in `databases`. */
 function mayOverwrite(
   { databases, overwritten, target }: Rule,
   name: string,
@@ -162,7 +159,7 @@ function mayOverwrite(
   return overwritten.some((pattern) => pattern.match(targetName) !== undefined);
 }
 
-/** `true` for the targets that the rule creates; patterns for others that may be overwritten, too. */
+/** `true` for targets created by the rule, or patterns for existing ones to be replaced, too. */
 function parseSecurity(members: Members): Pick<Rule, "copiesSecurity" | "overwritten"> {
   if (!Array.isArray(members.security)) {
     return { copiesSecurity: boolean(members, "security", false), overwritten: [] };
@@ -178,7 +175,7 @@ function endpointOf(
   const endpoint = typeof given === "string" ? { url: given } : given;
   if (!isObject(endpoint) || typeof endpoint.url !== "string") {
     const wanted = side === "source" ? `a server's URL, or "${LOCAL_SOURCE}"` : "a URL with {db}";
-    // What stands there may hold a password.
+    // The value may contain a password.
     throw new ReplicationInvalidError(
       `\`${side}\` must be ${wanted}, or an object with such a \`url\`, but is ${kindOf(given)}`,
     );
@@ -209,7 +206,7 @@ function serverAddress(
   throw new ReplicationInvalidError("`source.url` must be the URL of a server");
 }
 
-/** All that the replications have in common beside their endpoints. */
+/** Members shared by all replications, except their endpoints. */
 function commonMembers(members: Members, config: Config): Members {
   const { create_target_params } = members;
   const options = optionsOf(members, config);
@@ -217,7 +214,7 @@ function commonMembers(members: Members, config: Config): Members {
   return {
     ...proxiesOf(members),
     ...options,
-    // A schedule says when a job runs again; only one with mere hours goes on within them.
+    // A schedule repeats the job; only a plain time window keeps it continuous.
     continuous: schedule === undefined || parseSchedule(schedule).kind === "window",
     create_target: boolean(members, "create_target", true),
     ...(create_target_params === undefined ? {} : { create_target_params }),
@@ -301,7 +298,7 @@ function refuseMissingCaptures({ captureMax }: TargetTemplate, patterns: readonl
   }
 }
 
-/** The replication of some database: what all of the rule have in common, and what is wrong with it is wrong with all. */
+/** Returns an example replication: any error in the shared members occurs in it. */
 export function sampleReplication(rule: Rule, config: Config): Replication {
   const { serverUrl: targetServer } = rule.target;
   const targetUrl =
@@ -309,7 +306,7 @@ export function sampleReplication(rule: Rule, config: Config): Replication {
   return ruleReplication(rule, SAMPLE_DATABASE, targetUrl, config);
 }
 
-/** Copies on the same server must not be copied again, and so on for ever. */
+/** Rejects rules whose copies on the same server would be copied again, endlessly. */
 function refuseCircle({ databases, except, target }: Rule, sample: Replication): void {
   if (!isSameServer(sample)) return;
   const { glob } = target;

@@ -1,7 +1,4 @@
-/**
- * Rules as the rest of the program sees them: they are put, shown and removed on every node. The job that follows a rule
- * (`rule-follower.ts`) does what they say.
- */
+/** Creates, changes, removes and shows rules. Followers (`rule-follower.ts`) apply them. */
 
 import {
   OperationalError,
@@ -30,21 +27,23 @@ import { parseRule, type Rule, sampleReplication } from "./rule.ts";
 import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
 import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 
-/** Each holds a job of its own on some node. */
+/** Each rule has a job on some node. */
 const RULES_MAX = 1000;
-/** Bytes of its JSON: more would not fit into a value of the store. */
+/** Maximum size of a rule's JSON, to fit into a value of the store. */
 const RULE_BYTES_MAX = 32_768;
-/** Rules that are sealed again in one transaction. */
+/** Rules resealed per transaction. */
 const PAGE_ROWS_MAX = 50;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
 
-/** A masked secret has nothing to stand for, or would go to another server. */
+/** A masked secret has no stored counterpart, or would be sent to another server. */
 export class RuleSecretError extends OperationalError {
   override readonly name = "RuleSecretError";
   readonly reason: string;
 
   constructor(reason: string) {
-    super("REPLICATOR_RULE_SECRET", "A masked secret cannot be put in its place", { reason });
+    super("REPLICATOR_RULE_SECRET", "A masked secret cannot be replaced by the stored one", {
+      reason,
+    });
     this.reason = reason;
   }
 }
@@ -57,11 +56,11 @@ export interface RulesParts {
   readonly subspace: Subspace;
   readonly ruleStore: RuleStore;
   readonly removedDatabases: RemovedDatabases;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
-/** A rule with what is known of its jobs. */
+/** A rule with a summary of its jobs. */
 export interface ShownRule extends NamedRule {
   readonly summary: RuleSummary;
 }
@@ -92,7 +91,7 @@ export class Rules {
     });
   }
 
-  /** In the order of their names, behind `after`. */
+  /** By name, after `after`. */
   async page(after: string | undefined, limit: number): Promise<readonly ShownRule[]> {
     const { kv, index, ruleStore: store } = this.#parts;
     const found = await kv.read((tx) => store.page(tx.snapshot, { after, limit }));
@@ -109,7 +108,6 @@ export class Rules {
     return (await this.names()).length;
   }
 
-  /** Of all of them. */
   async names(): Promise<readonly string[]> {
     const { kv, ruleStore: store } = this.#parts;
     const all = await kv.read((tx) =>
@@ -118,15 +116,14 @@ export class Rules {
     return all.map(({ name }) => name);
   }
 
-  /** The uuid that the ids of its jobs begin with; undefined: there is no such rule. */
+  /** Returns the uuid in the ids of its jobs; undefined if there is no such rule. */
   async uuidOf(name: string): Promise<string | undefined> {
     const { kv, ruleStore: store } = this.#parts;
     return (await kv.read((tx) => store.get(tx, name)))?.uuid;
   }
 
   /**
-   * The members of a rule as they would be stored: with the secrets that masks stand for. Throws a ReplicationInvalidError for what is
-   * no rule, and a RuleSecretError.
+   * Validates a rule and restores masked secrets. Throws ReplicationInvalid- or RuleSecretError.
    */
   async check(name: string, members: Members): Promise<Members> {
     const { kv, ruleStore: store } = this.#parts;
@@ -134,7 +131,7 @@ export class Rules {
     return this.#checked(name, members, stored?.content?.members).whole;
   }
 
-  /** Makes the rule, or changes it. Its jobs follow later. Throws as `check`, and when there are too many rules. */
+  /** Creates or changes the rule. Throws as `check`, and if there are too many rules. */
   async put(name: string, members: Members, owner: Authority): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
     return kv.transact(async (tx): Promise<PutOutcome> => {
@@ -155,8 +152,9 @@ export class Rules {
   }
 
   /**
-   * Changes the members of a rule to what `change` makes of them, and of a replication as the rule asks for it; undefined: they stay. The
-   * rule stays its owner's. False: it stays as it is, is gone, or this node cannot read it.
+   * Applies `change` to the members of a rule, keeping its owner. `change` also receives an example
+   * replication, and returns undefined for no change. Returns false if the rule is unchanged,
+   * missing or unreadable.
    */
   async amend(
     name: string,
@@ -174,7 +172,7 @@ export class Rules {
     });
   }
 
-  /** Stores the rule, as another generation of the one that is there, and has it followed again. */
+  /** Stores the rule as a new generation, and schedules its follower. */
   async #write(
     tx: Transaction,
     name: string,
@@ -196,7 +194,7 @@ export class Rules {
     if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
   }
 
-  /** Removes the rule; its jobs are cancelled after that, in pages. False when there is none. */
+  /** Removes the rule, and later its jobs. Returns false if it does not exist. */
   async remove(name: string, { userName }: Authority): Promise<boolean> {
     const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
     return kv.transact(async (tx) => {
@@ -213,7 +211,7 @@ export class Rules {
     });
   }
 
-  /** Seals all rules with the key that seals now; how many were sealed otherwise. */
+  /** Seals all rules with the current key. Returns how many were changed. */
   async renewSeals(): Promise<number> {
     const { kv, ruleStore: store } = this.#parts;
     let renewedCount = 0;

@@ -1,6 +1,7 @@
 /**
- * Where a rule copies each database to: an address whose last part, the name of the database, has placeholders. `{db}` stands for the
- * name of the source's database; `{1}`, `{2}` and so on for what the stars of its pattern stand for.
+ * Template for the targets of a rule: an address whose last segment, the database name, contains
+ * placeholders. `{db}` is the name of the source database; `{1}`, `{2}` etc. are the pattern's
+ * captures.
  */
 
 import { largest } from "../../base/index.ts";
@@ -9,25 +10,25 @@ import { percentEncode } from "../../protocol/index.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { Glob } from "./glob.ts";
 
-/** The server with a slash at the end, and the name of the database; a slash may follow. */
+/** The server with a trailing slash, and the database name, optionally with a slash. */
 const SERVER_AND_NAME = /^(https?:\/\/[^/?#]+\/(?:[^?#]*\/)?)([^/?#]+)\/?$/i;
 const PLACEHOLDER = /\{([^{}]*)\}/g;
 const CAPTURES_MAX = 9;
 
-/** A piece of a name: text, or what stands for the whole source (`db`), or for one of its captures, from 1. */
+/** Part of a name: text, the source's name (`db`), or a capture (from 1). */
 type Piece = string | { readonly capture: number | "db" };
 
-/** A target, as documents have it: a URL, or the name of a database of our own. Or why there is none. */
+/** A target as in documents, a URL or the name of a local database; or why it is invalid. */
 export type ExpandedTarget =
   | { readonly kind: "target"; readonly url: string }
   | { readonly kind: "invalid"; readonly reason: string };
 
 export class TargetTemplate {
-  /** Undefined: our own databases. */
+  /** Undefined for local databases. */
   readonly serverUrl: string | undefined;
   readonly #pieces: readonly Piece[];
 
-  /** Throws a ReplicationInvalidError for what is no template. */
+  /** Throws a ReplicationInvalidError for an invalid template. */
   constructor(text: string) {
     const [, serverUrl, name = text] = SERVER_AND_NAME.exec(text) ?? [];
     const isUrl = /^[a-z][a-z0-9+.-]*:/i.test(text);
@@ -42,7 +43,7 @@ export class TargetTemplate {
     }
   }
 
-  /** The highest capture that it asks for; 0: none. */
+  /** Highest capture used; 0 if none. */
   get captureMax(): number {
     const asked = this.#pieces.map((piece) =>
       typeof piece === "string" || piece.capture === "db" ? 0 : piece.capture,
@@ -50,12 +51,12 @@ export class TargetTemplate {
     return largest(asked, 0);
   }
 
-  /** All names that it can make, and perhaps more. */
+  /** A pattern that matches all possible names, and perhaps more. */
   get glob(): Glob {
     return new Glob(this.#filled(() => "*"));
   }
 
-  /** Returns the target of a database of the source. A system database is one only if it is among `spelledOut`. */
+  /** Returns the target of a source database. A system database must be in `spelledOut`. */
   expand(
     database: UntrustedName,
     captures: readonly string[],
@@ -78,13 +79,13 @@ export class TargetTemplate {
   }
 }
 
-/** A database of the server with this URL, which ends in a slash. */
+/** Returns a database's URL. `serverUrl` ends in a slash. */
 export function at(serverUrl: string, database: string): string {
   return serverUrl + percentEncode(database);
 }
 
 function piecesOf(text: string, name: string): readonly Piece[] {
-  // Text and names of placeholders take turns.
+  // Text and placeholder names alternate.
   return name.split(PLACEHOLDER).map((part, index): Piece => {
     if (index % 2 === 0) {
       if (/[{}*]/.test(part)) throw invalid(text, "an address with whole placeholders, and no *");
@@ -101,7 +102,7 @@ function piecesOf(text: string, name: string): readonly Piece[] {
 
 const REASONS = {
   invalid: ({ text }: Refused) =>
-    `${JSON.stringify(text)} is no name of a database: it would be the target`,
+    `${JSON.stringify(text)} is not a valid database name, but would be the target`,
   system: ({ text }: Refused) =>
     `${JSON.stringify(text)} would be the target and is a system database: name it in full in \`databases\``,
 } as const;
@@ -113,7 +114,7 @@ function invalid(text: string, wanted: string): ReplicationInvalidError {
   );
 }
 
-/** A URL may hold a password, and the error is shown. */
+/** Masks a password in the URL, because the error is displayed. */
 function maskedForError(text: string): string {
   return text.replace(/^([a-z0-9+.-]+:\/\/)[^/]*@/i, "$1").slice(0, 200);
 }

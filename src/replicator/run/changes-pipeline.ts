@@ -1,5 +1,5 @@
 /**
- * Takes the changes of a feed in batches, and has them copied in several at the same time:
+ * Takes the changes of a feed in batches, and copies several batches concurrently:
  *
  *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
  */
@@ -16,11 +16,11 @@ import type { LagMeter } from "./lag-meter.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
 import type { ThroughSequence } from "./through-sequence.ts";
 
-/** Bytes of changes that are queued for each copier; CouchDB's figure. */
+/** Bytes of changes queued per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Whether batches are read while as many others are written. Our own store answers too fast for that to pay: what may be written bounds
- * the batches of a source that is near.
+ * Whether reading and writing batches overlap. Not worthwhile for our own store, which responds too
+ * fast: near sources, the limit on writes bounds the batches.
  */
 const READS_AHEAD = { http: true, local: false };
 
@@ -32,9 +32,9 @@ export interface ChangesPipelineParts {
   readonly clock: Clock;
   readonly replication: Replication;
   readonly batchCopier: BatchCopier;
-  /** Told of each batch when it is handed out, and when it is done. */
+  /** Notified when each batch starts and finishes. */
   readonly sequence: ThroughSequence;
-  /** Told of changes when they are read, and when they have arrived. */
+  /** Notified when changes are read and when they have arrived. */
   readonly lag: LagMeter;
   readonly secrets: BatchObserver["secrets"];
 }
@@ -59,7 +59,7 @@ export class ChangesPipeline {
     );
   }
 
-  /** When the feed delivered something last, or began, on the monotonic clock; undefined: it has not begun. */
+  /** When the feed last delivered something or began (monotonic ms); undefined before that. */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
   }
@@ -69,7 +69,7 @@ export class ChangesPipeline {
     return this.#hasCopied;
   }
 
-  /** So many batches may be read, and so many written, at the same time from now on. */
+  /** Sets the numbers of batches that may be read and written concurrently. */
   allowBatches(reading: number, writing: number): void {
     this.#copiers.resize(this.#batchCount(reading, writing));
   }
@@ -79,7 +79,7 @@ export class ChangesPipeline {
     return reading + writing - (readsAhead(replication) ? 0 : replication.options.workerProcesses);
   }
 
-  /** Resolves when the feed has ended and all of it is copied. Called once. */
+  /** Copies the whole feed. Called once. */
   async run(
     feed: (signal: AbortSignal) => AsyncIterable<readonly ChangesItem[]>,
     signal: AbortSignal,
@@ -100,22 +100,22 @@ export class ChangesPipeline {
     try {
       return await this.#copyBatch(signal);
     } catch (error) {
-      // Ends those that wait for a batch, too: the feed of a continuous job may be silent for long.
+      // Also ends copiers waiting for a batch: a continuous feed may be idle for long.
       this.#queue.fail(error);
       throw error;
     }
   }
 
-  /** Copies a batch; false: the feed has ended, and all of it is copied or being copied. */
+  /** Copies a batch. Returns false if the feed has ended and no batch is left to start. */
   async #copyBatch(signal: AbortSignal): Promise<boolean> {
     const { replication, batchCopier, sequence, lag, secrets } = this.#parts;
     const { workerBatchSize } = replication.options;
     let number = 0;
-    // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
+    // The batch is numbered as it leaves the queue, so that numbers follow feed order.
     const items = await this.#queue.takeUpTo(workerBatchSize, (batch) => {
       const last = batch.at(-1) as ChangesItem;
       const end = last.kind === "change" ? last.change.sequence : last.sequence;
-      // From here on it is stored and shown.
+      // From here on the sequence is stored and displayed.
       if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
       number = sequence.start(end, changeCount(batch));
     });

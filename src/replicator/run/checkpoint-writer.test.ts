@@ -9,7 +9,7 @@ const STATISTICS = { docWriteFailures: 0 } as never;
 const PLACE = { statistics: STATISTICS, startTimes: { source: "1", target: "1" } };
 const { signal } = new AbortController();
 
-/** A writer of a run that has reached sequence 7, and what it does in order. */
+/** A writer of a run that has reached sequence 7, and a log of its actions. */
 function openWriter({
   parkedAt,
   ownership = async () => {},

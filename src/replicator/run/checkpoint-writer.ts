@@ -1,7 +1,7 @@
 /**
- * The checkpoints of one run: when they are written, and what they say. A run that found both logs at its start writes over them
- * (`checkpoints.ts`); one that went on where the run before had parked finds out with its first checkpoint whether it may
- * (`continue-logs.ts`).
+ * Writes the checkpoints of a run. Usually the run has read both logs at its start, and replaces
+ * them (`checkpoints.ts`). A run resuming from a parked job verifies the logs when it first writes
+ * one (`continue-logs.ts`).
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import { type Endpoint, isSameSequence, type SourceSequence } from "../endpoints/endpoint.ts";
@@ -22,8 +22,8 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * In a run so short a server's answers alone say that its database is the one that it was, and has what was written: the checkpoint
- * that it had is read again after the last document (decision 250).
+ * In a shorter run, a server's responses suffice to show that its database is unchanged and has
+ * what was written: the old checkpoint is read again after the last document (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -33,15 +33,15 @@ export interface CheckpointWriterParts {
   readonly target: Endpoint;
   readonly replication: Replication;
   readonly ids: Pick<ReplicationId, "baseId">;
-  /** Called before checkpoints are written: throws when the run has lost the right to. */
+  /** Called before writing checkpoints. Throws if the run may no longer write. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: Pick<RunFailures, "isWhole">;
   readonly ownCheckpoint: OwnCheckpointStore;
-  /** Where the run before parked the job; absent: it did not, or both sides are to be asked again. */
+  /** Where the job was parked; absent if it was not, or both sides must be asked again. */
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
-/** How far a run has come. */
+/** Progress of a run. */
 export interface ReachedPlace {
   readonly through: SourceSequence;
   readonly statistics: ReplicationStatistics;
@@ -52,13 +52,13 @@ export class CheckpointWriter {
   readonly #reached: () => ReachedPlace;
   #sessionId: string;
   readonly #startTimeMs: number;
-  /** On the monotonic clock. */
+  /** Monotonic. */
   readonly #begunAtMs: number;
-  /** Where the run began. */
+  /** Start of the run. */
   #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
   #log: ReplicationLog | undefined;
-  /** What both sides remember; undefined: they have not been asked yet. */
+  /** Logs of both sides; undefined if not yet read. */
   #checkpoints: Checkpoints | undefined;
 
   constructor(parts: CheckpointWriterParts, reached: () => ReachedPlace) {
@@ -70,28 +70,28 @@ export class CheckpointWriter {
     this.#begunAtMs = clock.monotonicMs();
   }
 
-  /** Where the last checkpoint is: the run's own, or the one that it began with. */
+  /** Sequence of the last checkpoint, by this run or at its start. */
   get committed(): SourceSequence {
     return this.#committed;
   }
 
-  /** What this run wrote last, perhaps without the history that a side has put behind it; undefined: nothing yet. */
+  /** Log last written by this run, if any. May lack the history that an endpoint added. */
   get log(): ReplicationLog | undefined {
     return this.#log;
   }
 
-  /** What both sides were found to remember; undefined: they have not been asked. */
+  /** Logs found on both sides, if already read. */
   get checkpoints(): Checkpoints | undefined {
     return this.#checkpoints;
   }
 
-  /** The run begins again. One side may have what it wrote, and the other be another database: it is a session of its own from now on. */
+  /** Starts a new session, since only one side may have this run's log. */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);
     this.#log = undefined;
   }
 
-  /** The run begins at `start`. `checkpoints`: what both sides remember; undefined: it goes on where the one before parked. */
+  /** Begins at `start`. `checkpoints` is undefined when resuming a parked job. */
   begin(start: SourceSequence, checkpoints: Checkpoints | undefined): void {
     this.#start = start;
     this.#committed = start;
@@ -99,14 +99,14 @@ export class CheckpointWriter {
   }
 
   /**
-   * Records the through sequence on both sides, when it moved. A run that goes on where another parked finds out whether it may: rejects
-   * with a ParkedPlaceLostError when it may not.
+   * Writes the through sequence to both sides if it has advanced. When resuming a parked job,
+   * rejects with a ParkedPlaceLostError if the databases have changed.
    */
   async write(signal: AbortSignal): Promise<void> {
     const { replication, parkedAt } = this.#parts;
     const { through } = this.#reached();
     const isDue = replication.options.useCheckpoints && through !== this.#committed;
-    // What was written last tells that the databases are those that they were.
+    // The last write has verified the databases.
     if (!isDue && this.#log !== undefined) return;
     if (isDue && this.#checkpoints === undefined && parkedAt !== undefined) {
       return this.#continueLogs(parkedAt, through, signal);
@@ -119,19 +119,19 @@ export class CheckpointWriter {
     this.#recorded(log, through);
   }
 
-  /** Writes at the intervals of the replication, until `copied` is aborted. */
+  /** Writes at the replication's interval until `copied` aborts. */
   async writeRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#parts.runtime;
     const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
     while (!copied.aborted) {
-      // 75 to 100 % of the interval, so that jobs started together do not write together.
+      // 75 to 100 % of the interval, to spread jobs that started together.
       await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
       signal.throwIfAborted();
       if (!copied.aborted) await this.write(signal);
     }
   }
 
-  /** Records the through sequence on both sides, if they are the databases of the run that parked there. */
+  /** Writes the through sequence to both sides if they still have the parked job's logs. */
   async #continueLogs(
     parkedAt: ParkedPlace,
     through: SourceSequence,
@@ -146,7 +146,7 @@ export class CheckpointWriter {
     this.#recorded(log, through);
   }
 
-  /** Throws a ParkedPlaceLostError when the run may not go on where the one before parked. */
+  /** Throws a ParkedPlaceLostError if the run must not resume from the parked position. */
   async #askParked(signal: AbortSignal): Promise<Checkpoints> {
     const { parkedAt } = this.#parts;
     if (parkedAt === undefined) throw new ParkedPlaceLostError();
@@ -158,12 +158,12 @@ export class CheckpointWriter {
     return found;
   }
 
-  /** Whether the run before parked where one begins that knows of no checkpoint. */
+  /** Whether the job was parked at the start, without any checkpoint. */
   #isBeginning({ sequence }: ParkedPlace): boolean {
     return isSameSequence(sequence, this.#parts.replication.sinceSequence ?? 0);
   }
 
-  /** Throws a ParkedPlaceLostError when earlier runs have passed what is not listed: the next one looks back. */
+  /** Throws a ParkedPlaceLostError if earlier runs skipped unlisted failures. */
   async #checkAllSeen({ statistics }: ParkedPlace): Promise<void> {
     if (statistics.docWriteFailures === 0 || (await this.#parts.failures.isWhole())) return;
     throw new ParkedPlaceLostError();
@@ -173,7 +173,7 @@ export class CheckpointWriter {
     return this.#parts.runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
   }
 
-  /** That of this run, with the histories of `earlier` ones behind it. */
+  /** This run's log, with the histories of `earlier` runs appended. */
   #nextLog(through: SourceSequence, earlier: readonly ReplicationLogEntry[]): ReplicationLog {
     const { runtime, replication } = this.#parts;
     return nextLog({

@@ -1,4 +1,4 @@
-/** The replication logs of both sides of a run: what they have in common at its start, and how a checkpoint is written on both. */
+/** The replication logs of both sides: finds the common checkpoint, and writes new ones. */
 import {
   EndpointError,
   isSameSequence,
@@ -22,9 +22,9 @@ interface Sides {
 
 export class Checkpoints {
   readonly ancestry: CommonAncestry;
-  /** The source's log as it was found. */
+  /** The source's log at the start. */
   readonly sourceLog: ReplicationLog | undefined;
-  /** Whether earlier runs may have left documents behind. */
+  /** Whether earlier runs may have skipped failed documents. */
   readonly passedFailures: boolean;
   readonly #sides: Sides;
   readonly #own: OwnCheckpointStore;
@@ -42,7 +42,7 @@ export class Checkpoints {
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 
-  /** What both sides remember of the replication, and we ourselves (`own-checkpoint.ts`). */
+  /** Determines the common checkpoint from both logs and our copy (`own-checkpoint.ts`). */
   static of(
     baseId: string,
     found: { readonly source: FoundSide; readonly target: FoundSide },
@@ -51,7 +51,7 @@ export class Checkpoints {
   ): Checkpoints {
     const source = new LoggedSide("source", found.source, baseId);
     const target = new LoggedSide("target", found.target, baseId);
-    // It is of use while both databases are those that it speaks of.
+    // The copy is valid while both databases are unchanged.
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === target.log?.session_id &&
@@ -59,7 +59,7 @@ export class Checkpoints {
     return new Checkpoints({ source, target }, isCurrent ? ownCopy.log : source.log, own);
   }
 
-  /** Whether both sides have the log of a run that came as far as `sequence`, and no further. */
+  /** Whether both sides have the log of a run that ended exactly at `sequence`. */
   isAt(sequence: SourceSequence): boolean {
     const { source, target } = this.#sides;
     const found = this.ancestry.sequence;
@@ -72,9 +72,9 @@ export class Checkpoints {
   }
 
   /**
-   * Makes durable what both sides have, and then records it on both. Rejects when a side is not the database any more that it was
-   * at the start: what was copied may be gone. `isShort`: the run is so short that a server which acknowledges nothing that is not
-   * durable need not be asked for that, and that one request may do both.
+   * Makes both sides durable, then writes the log to both. Rejects if a database has changed since
+   * the start, because copied documents may be lost. With `isShort`, durability need not be
+   * requested from a server that acknowledges only durable writes, and one request may do both.
    */
   async write(
     log: ReplicationLog,
@@ -116,7 +116,7 @@ export class Checkpoints {
   }
 }
 
-/** Throws when there are sides whose database is not the one that it was. */
+/** Throws if any side's database has changed. */
 function assertSame(changed: readonly LoggedSide[]): void {
   if (changed.length === 0) return;
   const names = changed.map(({ name }) => name).join(" and ");
@@ -126,7 +126,7 @@ function assertSame(changed: readonly LoggedSide[]): void {
   );
 }
 
-/** The endpoint may be read, and not written. */
+/** The endpoint may be read but not written. */
 function isReadOnly(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "read_only";
 }

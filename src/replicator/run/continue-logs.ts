@@ -1,6 +1,7 @@
 /**
- * The checkpoint of a run that went on where the one before had parked: both sides have to have the log of that one, and get the log of
- * this run with that one's history behind it (decision 297). A Tandem does that in one request; elsewhere the log is read and written.
+ * Checkpoint of a run that resumed a parked job: both sides must have that job's last log, and get
+ * this run's log with that history appended (decision 297). Tandem does this in one request; for
+ * other servers, the log is read and written.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
@@ -15,17 +16,18 @@ interface ContinueParts {
 }
 
 interface ContinueOptions {
-  /** When the databases were made that the run before parked between. */
+  /** Creation times of the databases when the job was parked. */
   readonly startTimes: StartTimes;
-  /** It parked where no checkpoint is, since there was nothing to copy. */
+  /** The job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** The run is so short that a server which acknowledges nothing that is not durable need not be asked for that. */
+  /** Short runs need not request durability from a server that acknowledges only durable writes. */
   readonly isShort: boolean;
 }
 
 /**
- * Writes `log`, whose history is the run's own entry, on both sides. Throws a ParkedPlaceLostError when one has no log that ends where the
- * entry begins, or is another database. Then the other may have been written: the next run finds what both have in common.
+ * Writes `log`, whose history is only the run's own entry, to both sides. Throws a
+ * ParkedPlaceLostError if a side has no log ending where the entry begins, or is a different
+ * database. The other side may have been written then; the next run finds the common ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,
@@ -48,13 +50,13 @@ export async function continueLogs(
 
 interface Rewriting {
   readonly endpoint: Endpoint;
-  /** When its database was made that the run before parked at. */
+  /** Creation time of the database when the job was parked. */
   readonly startTime: string;
   readonly isBeginning: boolean;
   readonly isShort: boolean;
 }
 
-/** Reads the log of an endpoint and writes `log` in its place; false as in `Endpoint.continueLog`. */
+/** Reads an endpoint's log and replaces it; returns false as `Endpoint.continueLog` does. */
 async function rewriteLog(
   { endpoint, startTime, isBeginning, isShort }: Rewriting,
   id: string,
@@ -74,7 +76,7 @@ async function rewriteLog(
   return (await writeLog(endpoint, written, signal)) !== undefined;
 }
 
-/** Whether the database is surely the one that was made then. */
+/** Whether the database certainly has this creation time. */
 async function isFrom(
   startTime: string,
   endpoint: Endpoint,

@@ -5,7 +5,7 @@ import {
   parseEarlierCheckpoints,
 } from "./earlier-checkpoints.ts";
 
-/** What the logs of a session with so many checkpoints remember; the sequence of a checkpoint is its number times ten. */
+/** Logs of a session with `count` checkpoints; sequences are numbers times ten. */
 function session(count: number): readonly (readonly EarlierCheckpoint[])[] {
   const logs: (readonly EarlierCheckpoint[])[] = [[]];
   for (let number = 2; number <= count; number++) {

@@ -1,26 +1,27 @@
 /**
- * What a log remembers of the checkpoints of its session before the last one. One side of a replication may be put back to one of them:
- * the next run begins at the latest that both logs know.
+ * Earlier checkpoints of a log's session. If one side is restored to an earlier state, the next run
+ * starts at the latest checkpoint that both logs contain.
  *
- * A session may have a million checkpoints. The older they are, the fewer are kept: the one with number `n`, which 2^z divides, until
- * 2 × 2^z others have followed. What a log has of a time, the logs of that time had, too. So two logs that are `k` checkpoints apart have a
- * common one less than 2k before the older one, unless the session began there.
+ * A session may have a million checkpoints, so fewer are kept the older they are: checkpoint `n`,
+ * divisible by 2^z, is kept until 2 × 2^z more have followed. Whether one is kept depends only on
+ * these numbers, so two logs that are `k` checkpoints apart share one less than 2k before the older
+ * log, unless the session began there.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
-/** As on the wire. */
+/** As stored in logs. */
 export interface EarlierCheckpoint {
-  /** Which one of the session it was, from 1. */
+  /** Number within the session, from 1. */
   readonly number: number;
   readonly seq: SourceSequence;
 }
 
-/** As many as a session has after a million checkpoints, which is a year with one in thirty seconds. */
+/** As many as a session keeps after a million checkpoints: a year at one per thirty seconds. */
 const CHECKPOINTS_MAX = 20;
-/** The sequences of a cluster with many shards are long: there one checkpoint is remembered. */
+/** Sequences of clusters with many shards are longer; then only one checkpoint is kept. */
 const SEQUENCE_LENGTH_MAX = 1000;
 
-/** What the log after one with `earlier` checkpoints remembers, which itself ended at `last`; the latest first. */
+/** Returns the checkpoints for the log after one ending at `last`; latest first. */
 export function earlierCheckpoints(
   last: SourceSequence,
   earlier: readonly EarlierCheckpoint[],
@@ -32,7 +33,7 @@ export function earlierCheckpoints(
   return bounded([{ number, seq: last }, ...kept]);
 }
 
-/** What the member of a log says, whoever wrote it. */
+/** Parses a log member from an untrusted source. */
 export function parseEarlierCheckpoints(
   json: unknown,
   isSequence: (value: unknown) => boolean,
@@ -53,7 +54,7 @@ function bounded(checkpoints: readonly EarlierCheckpoint[]): readonly EarlierChe
   return checkpoints.slice(0, areShort ? CHECKPOINTS_MAX : 1);
 }
 
-/** The largest power of two that divides a number. */
+/** Largest power of two that divides the number. */
 function powerOfTwoIn(number: number): number {
   let power = 1;
   while (number % (2 * power) === 0) power *= 2;

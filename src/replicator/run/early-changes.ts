@@ -1,6 +1,6 @@
 /**
- * The changes of a run's source. They can be asked for before it is certain where the run begins, so that the first answer is on its way
- * while both sides are asked what they remember.
+ * Changes feed of a run's source. Can be requested before the start sequence is confirmed, so that
+ * the first response overlaps with reading both sides' logs.
  */
 import { abortWith } from "../../base/index.ts";
 import {
@@ -13,7 +13,7 @@ import {
 
 type Items = readonly ChangesItem[];
 
-/** A feed of which the first items are on their way. */
+/** A feed whose first items have been requested. */
 interface BegunFeed {
   readonly since: SourceSequence;
   readonly iterator: AsyncIterator<Items>;
@@ -22,7 +22,7 @@ interface BegunFeed {
   readonly unfollow: () => void;
 }
 
-/** Why a feed ends that was begun at another place than the run. */
+/** Aborts a feed started at a different sequence. */
 const NOT_WANTED = new Error("The run begins elsewhere");
 
 export class EarlyChanges {
@@ -35,7 +35,7 @@ export class EarlyChanges {
     this.#request = request;
   }
 
-  /** Asks for the changes after `since`, unless they are asked for already; for none after another place then. */
+  /** Requests the changes after `since`, unless requested. Aborts a feed from elsewhere. */
   async begin(since: SourceSequence, signal: AbortSignal): Promise<void> {
     if (this.#begun !== undefined && isSameSequence(this.#begun.since, since)) return;
     await this.giveUp();
@@ -44,12 +44,12 @@ export class EarlyChanges {
     const feed = this.#source.changes({ ...this.#request, since }, controller.signal);
     const iterator = feed[Symbol.asyncIterator]();
     const first = iterator.next();
-    // Whoever takes the feed is told; nobody else wants to know.
+    // The error is reported to the consumer, if any.
     first.catch(() => {});
     this.#begun = { since, iterator, first, controller, unfollow };
   }
 
-  /** The changes after `since`, whether they were begun or not. */
+  /** Yields the changes after `since`, using the requested feed if it matches. */
   async *after(since: SourceSequence, signal: AbortSignal): AsyncIterable<Items> {
     await this.begin(since, signal);
     const { iterator, first, controller, unfollow } = this.#begun as BegunFeed;
@@ -66,7 +66,7 @@ export class EarlyChanges {
     }
   }
 
-  /** Ends what was begun, unless somebody has taken it. */
+  /** Aborts a requested feed that has not been consumed. */
   async giveUp(): Promise<void> {
     const begun = this.#begun;
     if (begun === undefined) return;

@@ -1,20 +1,18 @@
-/**
- * Reads the code of a filter function, which is part of the replication's id: another filter makes another replication.
- */
+/** Reads the code of a filter function, which is part of the replication id. */
 import { type Clock, finishWithin } from "../../base/index.ts";
 import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
 import { userFilter } from "../request/replication-id.ts";
 
-/** How long a source may take to say what the filter is. */
+/** Timeout for reading a filter from the source. */
 export interface FilterTimeLimit {
   readonly clock: Clock;
   readonly timeoutMs: number;
 }
 
 /**
- * The code of a user filter as the source has it; undefined when the replication has none. An EndpointError `filter_fetch_error` when
- * the source has no such filter, `timeout` when it does not say in time.
+ * Returns the filter's code on the source, or undefined if the replication has no user filter.
+ * Throws an EndpointError: `filter_fetch_error` if the source lacks the filter, or `timeout`.
  */
 export async function readFilterCode(
   { selection }: Replication,

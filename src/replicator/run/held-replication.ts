@@ -1,6 +1,6 @@
 /**
- * A replication job that this node holds: its data, and every write to it. Each write goes through the queue with the
- * job's lock, and throws `JOBS_HALTED` when the lock is lost.
+ * A replication job held by this node: its data, and all writes to it. Each write verifies the
+ * job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
  */
 import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";
@@ -73,10 +73,9 @@ import { watchedPlace } from "../request/watched-place.ts";
 import type { TargetOrigin } from "./replication-run.ts";
 import { StopRequest } from "./replication-run.ts";
 
-/** While the store refuses, it is asked so often to take a job back. */
+/** Pause between attempts to return a job to a store that rejects writes. */
 const REFUSED_PAUSE_MS = 1000;
 
-/** What is written for a job, and where that is looked up. */
 export interface HeldReplicationParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -95,43 +94,43 @@ export interface HeldReplicationParts {
   readonly config: ReplicatorConfig;
 }
 
-/** Signs of life in one activity timeout. */
+/** Heartbeats per activity timeout. */
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /** The events of its runtime say which job this is. */
+  /** Its runtime's events identify the job. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
-  /** Told when the holder was called, and when it begins to listen (`watch`). */
+  /** Notified of calls to the worker, and when it starts watching (`watch`). */
   readonly called = new Notifier();
   #data: ReplicationJobData;
-  /** With the next write: the request of a job that an older version stored, which kept it among the data. */
+  /** Request migrated from the old record format; saved with the next write. */
   #requestToStore: JobData | undefined;
-  /** What an operator had decided when this run began. */
+  /** Operators' decisions at the start of this run. */
   #control: JobControl = UNTOUCHED;
   #hazard: Hazard = NO_HAZARD;
-  /** Pieces of work under way that may end the node. */
+  /** Hazardous operations in progress. */
   #hazardCount = 0;
   #hasCheckpoint = false;
   #storedBacklog: Backlog | undefined;
-  /** What this run has measured; undefined: nothing yet. */
+  /** Latest measurement of this run, if any. */
   #behind: { readonly sinceMs: number | undefined } | undefined;
   #counts: NonNullable<JobRun["counts"]> = { ...NO_STATISTICS, bytes: 0 };
-  /** When this run began; it may end before it knows its replication. */
+  /** Start of this run, set even before its replication is known. */
   #startMs: number;
   #hasBegun = false;
-  /** Whether other jobs wanted the replication when this run began. */
+  /** Whether other jobs wanted the replication at the start. */
   #hasRivals = false;
-  /** Whether the next write has to say that the run has begun. */
+  /** Whether the next write must record the start of the run. */
   #isBeginningUnwritten = false;
-  /** A run that never ended, as its node died or lost the job; until it is written down. */
+  /** A previous run that never ended (node died or job lost), until recorded. */
   #lostRun: JobRun | undefined;
   #stored: ReplicationJobData;
   #storedAtMs: number;
-  /** As the queue has it, which counts for all nodes, whatever they are configured to. */
+  /** The queue's value, which applies to all nodes regardless of their configuration. */
   #activityTimeoutSec: number;
 
-  /** `job`: as it was accepted. Throws when a newer version stored it, in a format that this one does not know. */
+  /** `job` is the job as accepted. Throws if a newer version stored it in an unknown format. */
   constructor(parts: HeldReplicationParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
     this.held = held;
     this.#data = decodeJob(job);
@@ -146,7 +145,7 @@ export class HeldReplication {
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
-  /** As it was stored last, or will be next. */
+  /** The job data last stored, or to be stored next. */
   get data(): ReplicationJobData {
     return this.#data;
   }
@@ -155,14 +154,14 @@ export class HeldReplication {
     return this.parts.jobs.verify(tx, this.held);
   }
 
-  /** Throws when the job was taken away: before something is written that the store cannot fence. */
+  /** Throws if the job is lost. Used before writes that the store cannot fence. */
   verifyNow(): Promise<void> {
     return this.parts.kv.read((tx) => this.verify(tx));
   }
 
   /**
-   * What an operator wants of this run. Called once, before it begins. Throws a JobHaltedError if the job's database has
-   * been deleted: the removal of its jobs takes this one, too.
+   * Reads operators' decisions. Called once, before the run begins. Throws a JobHaltedError if the
+   * job's database was deleted, which removes its jobs.
    */
   async readControl(): Promise<JobControl> {
     const { kv, controls, backlogs, removedDatabases } = this.parts;
@@ -178,7 +177,7 @@ export class HeldReplication {
     if (isGone) throw new JobHaltedError(this.held);
     this.#control = control;
     const { decision } = control;
-    // An operator's decision settles what came before it.
+    // A new decision clears earlier hazards.
     this.#hazard = hazard.decision === decision ? hazard : { ...NO_HAZARD, decision };
     this.#storedBacklog = backlogRow;
     // The source was asked after the last run.
@@ -190,8 +189,8 @@ export class HeldReplication {
   }
 
   /**
-   * Why the job must not run, because nodes died over it; counts a death that was not counted yet. Called once, after
-   * `readControl` and before the run begins.
+   * Returns why the job is quarantined, if so, and counts a node's death not yet counted. Called
+   * once, between `readControl` and the start of the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, controls } = this.parts;
@@ -207,7 +206,7 @@ export class HeldReplication {
     return quarantine(this.#hazard, found.work);
   }
 
-  /** Does work that may end the node, which is stored while it lasts. The job has survived it when it settles. */
+  /** Performs work that may crash the node, recording it meanwhile. */
   async during<T>(work: string, perform: () => Promise<T>): Promise<T> {
     if (this.#hazardCount++ === 0) await this.#storeHazard({ ...this.#hazard, work });
     try {
@@ -227,17 +226,18 @@ export class HeldReplication {
     return kv.transact(store, { whenUnknown: "retry" });
   }
 
-  /** What was known before this run of changes that had not arrived; undefined: nothing, or all had. */
+  /** Changes pending before this run, if any were known. */
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#storedBacklog ?? {};
     if (sinceMs === undefined) return undefined;
-    // Counted from where another run had come to.
+    // The count is relative to another run's position.
     return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
   }
 
   /**
-   * Fires when the job is taken away, and when its holder is called, as after an operator's decision. Throws a StopRequest when an
-   * operator has decided something since the run began. For one loop, which begins again when it has fired.
+   * Fires when the job is lost or its worker is called, for example after an operator's decision.
+   * Throws a StopRequest if there was a decision since the start. To be re-created after it has
+   * fired.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
@@ -253,14 +253,15 @@ export class HeldReplication {
     throw new StopRequest();
   }
 
-  /** Where an operator wants the run to begin, whatever its checkpoints say. */
+  /** Start requested by an operator, overriding checkpoints. */
   get restartAt(): JobControl["restartAt"] {
     return this.#control.restartAt;
   }
 
   /**
-   * Notes that the run begins, unless another job owns the replication. A run that `isShort` is noted by the next write, which is
-   * mostly that of its end. `halting`: a run of the replication whose job was removed has not ended.
+   * Records the start of the run, unless another job owns the replication. For an `isShort` run,
+   * this is left to the next write, usually that of its end. Returns `halting` while a removed
+   * job's run of the replication is ending.
    */
   async begin(
     replicationId: string,
@@ -314,7 +315,7 @@ export class HeldReplication {
     return claim;
   }
 
-  /** Removes the job if its database or rule is gone, so that it is known that the run has ended. */
+  /** Removes the job if its database or rule is gone, which confirms that the run has ended. */
   async removeIfDoomed(): Promise<void> {
     await this.parts.removedDatabases.removeHalted(this.held).catch((error: unknown) => {
       if (errorCode(error) !== "JOBS_HALTED") throw error;
@@ -322,8 +323,8 @@ export class HeldReplication {
   }
 
   /**
-   * Notes that both servers have accepted the job's credentials, before it copies. Until then another user's job may have taken the
-   * replication over.
+   * Records that both servers have accepted the job's credentials, before copying. Until then
+   * another user's job may take over the replication.
    */
   async confirm(replicationId: string): Promise<Claim> {
     const { runtime, kv, ownership } = this.parts;
@@ -354,7 +355,7 @@ export class HeldReplication {
     trace.event("replication.started", { jobId: this.held.id, replicationId });
   }
 
-  /** Whether the job created its target; kept as long as the job has that target. */
+  /** Whether the job created its target; stored while the job has that target. */
   get targetOrigin(): TargetOrigin {
     const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;
     return {
@@ -369,12 +370,12 @@ export class HeldReplication {
     };
   }
 
-  /** Stores that the run has begun, if that is not stored yet: it is no short one. */
+  /** Stores the start of the run if that was postponed. */
   async showBeginning(): Promise<void> {
     if (this.#isBeginningUnwritten) await this.update();
   }
 
-  /** Takes over where the run is. When it has a checkpoint of its own, the next run goes on from there. */
+  /** Stores the run's progress. After its first checkpoint, the next run resumes from there. */
   observe(figures: Observed): void {
     const { config, runtime } = this.parts;
     if (figures.hasCheckpoint) this.#hasCheckpoint = true;
@@ -384,18 +385,18 @@ export class HeldReplication {
     });
   }
 
-  /** Adds to the figures what came of a try for the failures alone. */
+  /** Adds the results of a run that only retries failures. */
   countRetried(more: Partial<ReplicationStatistics>): void {
     this.#data = retried(this.#data, more);
     this.#counts = { ...addStatistics(this.#counts, more), bytes: this.#counts.bytes };
   }
 
-  /** What this run alone has done so far. */
+  /** Sets the counts of this run alone. */
   noteCounts(counts: NonNullable<JobRun["counts"]>): void {
     this.#counts = counts;
   }
 
-  /** Since when it is known that a change has not arrived; undefined: all have, and so have those that the source counted. */
+  /** Sets the time since which changes are pending; undefined if everything known has arrived. */
   noteBehind(sinceMs: number | undefined): void {
     this.#behind = { sinceMs };
     if (sinceMs === undefined && this.#data.changesPending !== undefined) {
@@ -403,12 +404,12 @@ export class HeldReplication {
     }
   }
 
-  /** How much the source says is still to come; undefined: it could not say. */
+  /** Sets the number of pending changes reported by the source; undefined if unknown. */
   noteChangesPending(changesPending: number | undefined): void {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether the figures are others than those stored last, or the job moves and did not, or waits for something else. */
+  /** Whether there is progress or a change of state worth storing. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -423,12 +424,12 @@ export class HeldReplication {
     return figuresOf(this.#data) !== figuresOf(this.#stored);
   }
 
-  /** How long ago the job showed last that it lives. */
+  /** Milliseconds since the last heartbeat. */
   get silentMs(): number {
     return this.parts.runtime.clock.monotonicMs() - this.#storedAtMs;
   }
 
-  /** How long the job may be silent, so that there are several signs of life in one activity timeout. */
+  /** Maximum heartbeat interval, which allows several per activity timeout. */
   get silentMsMax(): number {
     return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   }
@@ -448,14 +449,14 @@ export class HeldReplication {
     if (timeoutSec !== undefined) this.#activityTimeoutSec = timeoutSec;
   }
 
-  /** Stores the figures; throws when the job was taken away. */
+  /** Stores the progress. Throws if the job is lost. */
   async update(): Promise<void> {
     const { runtime, kv, jobs, backlogs, events } = this.parts;
     const endsRestart = this.#hasCheckpoint;
     const stored = this.#data;
     const backlog = this.#backlogNews();
     const begins = this.#isBeginningUnwritten;
-    // A beginning is noted once, figures can be stored twice.
+    // The start must be recorded only once, while progress may be stored repeatedly.
     const whenUnknown = begins ? "check" : "retry";
     const store = async (tx: Transaction): Promise<number | undefined> => {
       await this.#write(tx, stored);
@@ -476,7 +477,7 @@ export class HeldReplication {
     }
     if (backlog !== undefined) this.#storedBacklog = backlog;
     runtime.trace.event("replication.reported", { jobId: this.held.id });
-    // From now on it need not be looked at again.
+    // The restart position is no longer needed.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }
 
@@ -484,7 +485,7 @@ export class HeldReplication {
     return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
   }
 
-  /** What every other node sees of the job from now on. */
+  /** Records what other nodes can see. */
   #noteStored(data: ReplicationJobData): void {
     this.#requestToStore = undefined;
     this.#stored = data;
@@ -492,9 +493,9 @@ export class HeldReplication {
   }
 
   /**
-   * The one transaction that ends a run: the job, and with it the state in its document. `before`: the job as a run for its failures
-   * alone found it, which it then is again. While the store refuses it is tried again, unless `leaving` has aborted: nobody else knows
-   * that the run is over.
+   * Ends the run in one transaction that updates the job and its document. `before` restores the
+   * job after a run that only retried failures. Repeats while the store rejects writes, until
+   * `leaving` aborts, because no other node knows the outcome.
    */
   async end(
     ending: RunEnding,
@@ -512,7 +513,7 @@ export class HeldReplication {
     const fate = decideRun(ending, this.#data, before, facts);
     this.#announce(ending, fate, nowSec);
     const { state, unreachable } = fate;
-    // The feed has ended: what came later is another run's.
+    // The feed has ended: later changes belong to the next run.
     if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
@@ -545,7 +546,7 @@ export class HeldReplication {
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
   }
 
-  /** As `transact` of the store, and again while that refuses. */
+  /** Like the store's `transact`, but repeats while the store rejects writes. */
   async #insist(leaving: AbortSignal, body: (tx: Transaction) => Promise<void>): Promise<void> {
     const { kv, runtime } = this.parts;
     for (;;) {
@@ -558,7 +559,7 @@ export class HeldReplication {
     }
   }
 
-  /** Deletes a job that completed `keep_finished_sec` ago and left nothing behind, with its document. False: it stays. */
+  /** Deletes a job `keep_finished_sec` after completion, with its document. False if it stays. */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;
     const { state, replication, replicationId, document, lastUpdatedMs } = this.#data;
@@ -588,12 +589,12 @@ export class HeldReplication {
     await parked.add(tx, place, { jobId: this.held.id, updateSequence });
   }
 
-  /** Undefined for one that was over before it did anything. */
+  /** Returns undefined for a run that ended before doing anything. */
   #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
     const isNothing = ["stopped", "not-now"].includes(cause) || cause.startsWith("list-");
     if (isNothing && !this.#hasBegun) return undefined;
-    // It only looked how many changes there are.
+    // The run only counted pending changes.
     if (ending.kind === "quiet" && ending.pending > 0) return undefined;
     return {
       startMs: this.#startMs,
@@ -639,7 +640,7 @@ export class HeldReplication {
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
-    // A malformed document asks for nothing.
+    // A malformed document has no options.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
     const request = await failureLists.retryRequest(tx, baseId);
     const isAsked = request !== undefined;
@@ -677,7 +678,7 @@ export class HeldReplication {
     if (database !== undefined) await writeDocumentState(tx, database, data, nowMs);
   }
 
-  /** Takes a state out of the document that says nothing any more: one that a CouchDB left, or that of an earlier run. */
+  /** Removes an outdated state from the document, left by CouchDB or an earlier run. */
   async #clearDocumentState(tx: Transaction): Promise<void> {
     const { document } = this.#data;
     if (document === undefined) return;
@@ -705,12 +706,12 @@ function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): st
   return JSON.stringify([statistics, checkpointedSequence]);
 }
 
-/** Of a feed that only lives, bytes move too. */
+/** Heartbeats of an idle feed also transfer bytes, so only documents count. */
 function isMoving({ docsPerSec }: ReplicationJobData["rates"]): boolean {
   return docsPerSec > 0;
 }
 
-/** The run before, of which only the beginning was stored; undefined: it has ended, or there was none. */
+/** Returns the previous run if only its start was stored. */
 function lostRun(data: ReplicationJobData): JobRun | undefined {
   if (data.history[0]?.type !== "started") return undefined;
   const { lastStartMs: startMs, lastUpdatedMs: endMs, checkpointedSequence: checkpoint } = data;

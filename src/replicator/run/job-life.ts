@@ -1,4 +1,4 @@
-/** The reports of a running job: signs of life, figures, how fast it is, what it waits for, and how far it is behind. */
+/** Reports of a running job: heartbeats, progress, rates, what it waits for, and its lag. */
 import type { Activity } from "../../http-client/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { HeldReplication } from "./held-replication.ts";
@@ -6,17 +6,17 @@ import type { LagMeter } from "./lag-meter.ts";
 import { RateMeter } from "./rate-meter.ts";
 import type { ReplicationProgress, ReplicationRun } from "./replication-run.ts";
 
-/** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
+/** Interval for requesting pending changes, which is expensive (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
-/** The first time it is asked sooner. */
+/** Delay before the first request. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** A run, and what measures it. */
+/** A run with its meters. */
 export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly #activity: Activity;
-  /** Documents of which was told that they were written. */
+  /** Written documents already reported. */
   #toldCount = 0;
   readonly #rates = new RateMeter();
 
@@ -26,7 +26,7 @@ export class MeasuredRun {
     this.#activity = activity;
   }
 
-  /** Has the job take over where the run is. A run that has not begun only lasts. */
+  /** Updates the job's progress from the run, once that has begun. */
   observe(job: HeldReplication): void {
     const { run, lag } = this;
     const { progress, ownStatistics, hasBegun, hasCheckpoint } = run;
@@ -56,15 +56,15 @@ export class MeasuredRun {
   }
 }
 
-/** Where the job was before. */
+/** The job's progress so far. */
 function placeOf({ data }: HeldReplication): ReplicationProgress {
   const { statistics, checkpointedSequence, throughSequence, sourceSequence } = data;
   return { statistics, checkpointedSequence, throughSequence, highestSequence: sourceSequence };
 }
 
 /**
- * Updates the job while it runs: when nothing was stored for a while, and after `intervalMs` when its figures are others, for those
- * who look. Notices at once when the job was taken away, or is to stop.
+ * Updates the job during the run: at the heartbeat interval, and every `intervalMs` if its figures
+ * have changed. Ends immediately when the job is lost or must stop.
  */
 export async function showLife(
   job: HeldReplication,
@@ -80,7 +80,7 @@ export async function showLife(
     const end = (): void => over.abort(new Error("The waiting is over"));
     ended.addEventListener("abort", end, { once: true });
     if (ended.aborted) end();
-    // One wait for all pauses: each leaves something behind in the watch as long as that lasts.
+    // A single listener for all pauses, since each would leave a registration on the watch.
     const called = watch.fired(over.signal).then(end, end);
     try {
       while (!over.signal.aborted) {
@@ -99,7 +99,7 @@ export async function showLife(
   }
 }
 
-/** Asks the source now and then; that it cannot say, or is slow to, is no reason to stop or to wait. */
+/** Periodically asks the source for pending changes. Failures and slow responses are ignored. */
 export async function askPending(
   job: HeldReplication,
   { run, lag }: MeasuredRun,

@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LagMeter } from "./lag-meter.ts";
 
-/** What may happen next, `afterMs` later. */
+/** A possible next event, `afterMs` later. */
 const step = fc.record({
   kind: fc.constantFrom("read", "arrived", "announced"),
   count: fc.nat(20),
   afterMs: fc.nat(5000),
 });
 
-/** By the definition: of each change since when it has been known. */
+/** Reference implementation: records the discovery time of each change. */
 class Model {
   readonly #knownAtMs: number[] = [];
   readCount = 0;

@@ -1,19 +1,19 @@
 /**
- * Measures since when a run has known of the oldest change that has not arrived. It counts changes in the order of the source's
- * feed, from where the run began. A mark says that at a time so many were known; the first mark that is above what has arrived is
- * the one that counts. Pure.
+ * Measures since when a run has known of the oldest pending change. Changes are counted in feed
+ * order from the start of the run. A mark records how many were known at a time; the first mark
+ * above the number of arrived changes determines the lag. Pure.
  */
 
-/** Changes that become known within so much of each other count as known since the first. */
+/** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
-/** With more marks, each other one goes, and they are set half as often: a long lag is exact to a thirtieth. */
+/** Above this, every other mark is dropped: a long lag is accurate to 1/30. */
 const MARKS_MAX = 64;
-/** With fewer they are set more often again. */
+/** Below this number, the interval is halved. */
 const MARKS_MIN = 16;
 
 interface Mark {
   readonly timeMs: number;
-  /** So many were known; infinite: an unknown number. */
+  /** Number of changes known; infinite if unknown. */
   count: number;
 }
 
@@ -24,7 +24,7 @@ export class LagMeter {
   #isKnown = false;
   #stepMs = MARK_MS_MIN;
 
-  /** `earlier`: what an earlier run or a question has left, if anything had not arrived. */
+  /** `earlier` is the backlog before this run, if any. */
   constructor(
     earlier?: { readonly sinceMs: number; readonly pending: number | undefined } | undefined,
   ) {
@@ -36,44 +36,44 @@ export class LagMeter {
     });
   }
 
-  /** Whether `sinceMs` says something. */
+  /** Whether `sinceMs` is meaningful. */
   get isKnown(): boolean {
     return this.#isKnown;
   }
 
-  /** How many have arrived, or are listed as failures. */
+  /** Number of changes that have arrived or are listed as failures. */
   get arrivedCount(): number {
     return this.#arrivedCount;
   }
 
-  /** Since when the oldest change has been known that has not arrived; undefined: all that are known have. */
+  /** When the oldest pending change was discovered; undefined if there are no pending changes. */
   get sinceMs(): number | undefined {
     return this.#marks[0]?.timeMs;
   }
 
-  /** So many more changes were read from the feed. */
+  /** Records changes read from the feed. */
   read(count: number, nowMs: number): void {
     if (count === 0) return;
     this.#readCount += count;
     this.#learn(this.#readCount, nowMs);
   }
 
-  /** So many more changes have arrived, in the order of the feed. */
+  /** Records changes that have arrived, in feed order. */
   arrived(count: number): void {
     this.#arrivedCount += count;
     this.#forgetArrived();
   }
 
-  /** What was read and has not arrived will be read again. */
+  /** Changes read but not arrived will be read again. */
   startOver(): void {
     this.#readCount = this.#arrivedCount;
   }
 
-  /** When `arrivedCount` had arrived, so many were pending by the source's own count; undefined: it could not say. */
+  /** Records the source's count of pending changes at `arrivedCount`, if known. */
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));
-    // What was known before, and is not there any more, was replaced by later changes, or does not match the filter.
+    // Missing changes were superseded by later ones, or do not match the filter.
     for (const mark of this.#marks) mark.count = Math.min(mark.count, count);
     this.#forgetArrived();
     this.#learn(count, nowMs);

@@ -6,7 +6,7 @@ import { UNKNOWN_START_TIME } from "./stored-log.ts";
 const ID = "_local/log";
 const { signal } = new AbortController();
 
-/** An endpoint that stores one log, and the commits that it was asked for. */
+/** An endpoint with one log, which records commit requests. */
 function openSide({ instanceStartTime = "1" } = {}) {
   const state = {
     log: undefined as { revision: string; body: string } | undefined,

@@ -1,4 +1,4 @@
-/** One side of a run, and its replication log there: found at the start, written over during the run. */
+/** One side of a run with its replication log, read at the start and replaced later. */
 import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
   type Endpoint,
@@ -16,7 +16,7 @@ import {
   writeLog,
 } from "./stored-log.ts";
 
-/** A log for an endpoint that puts it before what it has, or begins with it (`Endpoint.continueLog`). */
+/** A log to be written with the existing history appended (`Endpoint.continueLog`). */
 export interface Continuation {
   readonly body: JsonText;
   readonly options: { readonly madeAt?: string };
@@ -24,15 +24,15 @@ export interface Continuation {
 
 export class LoggedSide {
   readonly name: "source" | "target";
-  /** When the database was made that the run began with. */
+  /** Creation time of the database at the start of the run. */
   readonly instanceStartTime: string;
-  /** The log as it was found. */
+  /** The log at the start. */
   readonly log: ReplicationLog | undefined;
   readonly #endpoint: Endpoint;
   readonly #id: string;
-  /** The log that the run began from, until a checkpoint has shown that it is still there; undefined: there was none. */
+  /** The initial log, until a checkpoint has confirmed that it still exists. */
   #found: FoundLog | undefined;
-  /** The revision of the stored log, to write over it. What was found under an older id is written under `id`, where it has none. */
+  /** Revision of the stored log, if it has one under the current id. */
   #revision: string | undefined;
 
   constructor(name: LoggedSide["name"], { endpoint, info, log }: FoundSide, id: string) {
@@ -45,14 +45,15 @@ export class LoggedSide {
     this.#revision = log?.id === id ? log.revision : undefined;
   }
 
-  /** Whether it has a log under the id of today. */
+  /** Whether it has a log under the current id. */
   get hasLog(): boolean {
     return this.#revision !== undefined;
   }
 
   /**
-   * How its log comes to be `log` in one request, which compares the database as well (decision 299). Undefined: the endpoint does not
-   * offer it, or may acknowledge what is not durable, or has a log that the run does not go on from.
+   * Returns how to write `log` in one request that also verifies the database (decision 299).
+   * Undefined if the endpoint lacks support or may acknowledge non-durable writes, or has a log
+   * that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];
@@ -62,8 +63,8 @@ export class LoggedSide {
       if (!this.hasLog || !this.#endsAt(entry.start_last_seq)) return undefined;
       return { body: JSON.stringify({ ...log, history: [entry] }), options: {} };
     }
-    // A run that wrote one here has shown already what is to be compared. One whose copy of the source's log is our own has a history,
-    // and nothing to put it behind.
+    // The state to be verified is already known from an earlier write. A copy of the source's log
+    // has a history but no log to append it to.
     if (this.hasLog || earlier.length > 0) return undefined;
     const madeAt = this.instanceStartTime;
     return madeAt === UNKNOWN_START_TIME
@@ -71,7 +72,7 @@ export class LoggedSide {
       : { body: JSON.stringify(log), options: { madeAt } };
   }
 
-  /** Writes a log by its continuation. False: it was not written; the side has to be compared, and to be written as elsewhere. */
+  /** Writes a log by its continuation. If false, verify and write the side separately. */
   async continue({ body, options }: Continuation, signal: AbortSignal): Promise<boolean> {
     const written = await this.#endpoint.continueLog(this.#id, body, signal, options);
     if (typeof written !== "string") return false;
@@ -81,11 +82,12 @@ export class LoggedSide {
   }
 
   /**
-   * Makes durable what the side has; whether the database is the one that the run began with, as far as it says. `isShort`: the run is
-   * so short that a server which acknowledges nothing that is not durable need not be asked for that.
+   * Makes the side durable, and returns whether its database is, as far as known, the one from the
+   * start. With `isShort`, durability need not be requested from a server that acknowledges only
+   * durable writes.
    *
-   * The information about the database and its checkpoint are requested at the same time. If the database was created again in
-   * between, the run began at the checkpoint of the former one: then the checkpoint is gone, and this rejects.
+   * Database information and checkpoint are requested concurrently. If the database was re-created
+   * in between, the initial checkpoint is gone, and this rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {
     const found = this.#found;
@@ -100,12 +102,12 @@ export class LoggedSide {
       throw new EndpointError("checkpoint_commit_failure", reason);
     }
     this.#found = undefined;
-    // Another run of the same replication has written one: it tells less of the database.
+    // Another run's log for the same replication reveals less about the database.
     const isOther = log.revision !== found.revision || log.body !== found.body;
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }
 
-  /** Writes a log over the one that is known to be there. Rejects when it is another one. */
+  /** Replaces the known log. Rejects if another log is found. */
   async write(body: JsonText, signal: AbortSignal): Promise<void> {
     const endpoint = this.#endpoint;
     const parent = this.#revision;
@@ -118,7 +120,7 @@ export class LoggedSide {
     this.#wrote(written, body);
   }
 
-  /** Where nothing else tells whether the database is the one that it was, the next checkpoint asks whether this one is there. */
+  /** If the creation time is unknown, the next checkpoint verifies that this one still exists. */
   #wrote(revision: string, body: JsonText): void {
     this.#revision = revision;
     if (this.instanceStartTime === UNKNOWN_START_TIME) {
@@ -135,7 +137,7 @@ export class LoggedSide {
     return mayBeSame(this.instanceStartTime, startTime);
   }
 
-  /** Settles as `asking` does; what fails is a commit. */
+  /** Settles as `asking` does; errors count as failed commits. */
   async #asCommit<T>(asking: Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       return await asking;

@@ -1,10 +1,10 @@
 /**
- * The start of a run: what both databases are, and what they remember of the replication. What does not need the answer to something
- * else is asked at the same time, since a server may be far away:
+ * Opens both sides at the start of a run: database information and replication logs. Independent
+ * requests are concurrent, since a server may be distant:
  *
- *   1. both sides what they are, and for their logs under the id of today
- *   2. a target that lacks the log for those under older ids, or one that is missing to be made; and for security objects
- *   3. the source for logs under older ids, where it lacks that of today and the target has one
+ *   1. database information and log under the current id, for both sides
+ *   2. for the target: logs under older ids, or creation of a missing database; security objects
+ *   3. for the source: logs under older ids, if only the target has a log
  */
 import { allTogether } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type EndpointInfo } from "../endpoints/endpoint.ts";
@@ -20,17 +20,17 @@ export interface OpenSidesParts {
   readonly replication: Pick<Replication, "createTarget" | "createTargetParameters">;
   readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   readonly ownCheckpoint: OwnCheckpointStore;
-  /** Called with true before a missing target is created, and with false if it existed after all. */
+  /** Called with true before creating a missing target, and with false if it existed after all. */
   readonly noteTarget: (isCreatedHere: boolean) => Promise<void>;
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
-  /** Called when the target has no log under the id of today: it likely has none at all, and all is to be copied. */
+  /** Called if the target has no log under the current id: probably a first, complete copy. */
   readonly expectNoLog: () => Promise<void>;
 }
 
 export interface OpenSides {
   readonly checkpoints: Checkpoints;
-  /** Whether the target had no document when it was asked. */
+  /** Whether the target had no documents. */
   readonly isTargetEmpty: boolean;
 }
 
@@ -48,7 +48,8 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
     },
     (taskSignal) =>
       askTarget(parts, taskSignal).catch(async (error: unknown) => {
-        // Of two failures that of the source is told, whichever comes first: a job that fails says the same at each try.
+        // Wait for the source: if both fail, its error is reported, so that repeated attempts
+        // agree.
         await asking;
         throw error;
       }),
@@ -61,7 +62,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
   return { checkpoints, isTargetEmpty: target.info.isEmpty };
 }
 
-/** Asks a database what it is, and for its log under the id of today. */
+/** Requests database information, and the log under the current id. */
 export async function askSide(
   endpoint: Endpoint,
   baseId: string,
@@ -71,13 +72,13 @@ export async function askSide(
     endpoint.info(signal),
     readLog(endpoint, baseId, signal),
   ]);
-  // What is wrong with a database, its own question says best.
+  // Failures of the database information are the most specific.
   if (info.status === "rejected") throw info.reason;
   if (log.status === "rejected") throw log.reason;
   return { endpoint, info: info.value, log: log.value };
 }
 
-/** Undefined: the target is to be made. One that exists need not be, so the account need not have the right to. */
+/** Undefined if the target must be created. An existing one requires no permission to create. */
 async function askTarget(
   { target, replication, ids }: OpenSidesParts,
   signal: AbortSignal,
@@ -90,7 +91,7 @@ async function askTarget(
   }
 }
 
-/** The target, made if it was not there, and with its log under an older id if it has none of today. */
+/** Returns the target, created if missing, with an older log if it has no current one. */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,
   there: AskedSide | undefined,
@@ -106,7 +107,7 @@ async function settleTarget(
     ]);
     return { endpoint: target, info, log: undefined };
   }
-  // To begin at the beginning is right where there is no document, and one request instead of one for each older id.
+  // Without documents it is correct to start from the beginning, and saves a request per older id.
   const olderIds = there.log === undefined && !there.info.isEmpty ? ids.olderBaseIds : [];
   const [older] = await allTogether(signal, [
     (taskSignal) => readOlderLog(target, olderIds, taskSignal),
@@ -115,7 +116,7 @@ async function settleTarget(
   return { ...there, log: there.log ?? older };
 }
 
-/** The source, with its log under an older id if it has none of today. Without a log at the target nothing is in common. */
+/** Returns the source with an older log if needed, and if the target has a log. */
 async function withOlderLog(
   source: AskedSide,
   target: AskedSide,
@@ -126,7 +127,7 @@ async function withOlderLog(
   return { ...source, log: await readOlderLog(source.endpoint, olderIds, signal) };
 }
 
-/** Whether a database is not there. */
+/** Whether the error means that a database does not exist. */
 export function isMissing(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "db_not_found";
 }

@@ -1,6 +1,6 @@
 /**
- * Our own copy of a source's replication log, for sources that we may read but not write. It takes the place of the
- * source's log. Its sessions must match the target's log, which tells whether the target is still the same.
+ * Local copy of a source's replication log, for read-only sources. It replaces the source's log,
+ * and must match sessions in the target's log, which reveals whether the target is unchanged.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {
@@ -15,7 +15,7 @@ import type { ReplicationLog } from "./replication-log.ts";
 
 export interface OwnCheckpoint {
   readonly log: ReplicationLog;
-  /** Of the source that the log speaks of: one that was created again has another. */
+  /** Creation time of the source; a re-created database has another one. */
   readonly sourceStartTime: string;
 }
 
@@ -24,7 +24,7 @@ export interface OwnCheckpointStore {
   write(checkpoint: OwnCheckpoint): Promise<void>;
 }
 
-/** For a run that remembers nothing itself. */
+/** For a run without a store. */
 export const NO_OWN_CHECKPOINT: OwnCheckpointStore = {
   read: async () => undefined,
   write: async () => {},
@@ -41,7 +41,7 @@ export class OwnCheckpoints {
     this.#keys = new ReplicatorKeys(subspace);
   }
 
-  /** Of one replication. `verify` throws when its job was taken away. */
+  /** Returns the store for one replication. `verify` throws if the job is lost. */
   of(baseId: string, verify: (tx: ReadTransaction) => Promise<void>): OwnCheckpointStore {
     const key = this.#keys.ownCheckpoint(baseId);
     return {
@@ -62,7 +62,7 @@ export class OwnCheckpoints {
   }
 }
 
-/** The stored form; the first element is the format's version. */
+/** Stored form; the first element is the format version. */
 function encode(checkpoint: OwnCheckpoint): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(checkpoint))]);
 }

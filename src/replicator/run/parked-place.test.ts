@@ -28,7 +28,7 @@ test.each([
       const startTimes = { source: "1", target: "2", ...(unknown && { [unknown]: "0" }) };
       const parked = { sequence: 0, statistics: {} as never, startTimes };
       const found = await findAtBeginning(parts, parked, new AbortController().signal);
-      // Databases that do not say when they were made may be others.
+      // A database of unknown creation time may be a different one.
       expect([unknown, found !== undefined]).toEqual([unknown, isFound && unknown === undefined]);
     }
   },

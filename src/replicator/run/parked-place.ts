@@ -1,6 +1,7 @@
 /**
- * Where a job was parked, and whether a run may go on there: only between the databases that it was, which their checkpoints tell.
- * A database that was made again has none, and one that was put back to an earlier state has an earlier one (decision 250).
+ * Position of a parked job. A run may resume there only if both databases are unchanged, which
+ * their checkpoints show: a re-created database has none, and a restored one has an earlier one
+ * (decision 250).
  */
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
@@ -10,23 +11,26 @@ import { askSide, isMissing, type OpenSidesParts } from "./open-sides.ts";
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
 import { isSurelySame, readLog } from "./stored-log.ts";
 
-/** Where a run parked: its last checkpoint with its figures, and the databases that it was between. */
+/** Last checkpoint with its statistics, and the identity of both databases. */
 export interface ParkedPlace {
   readonly sequence: SourceSequence;
   readonly statistics: ReplicationStatistics;
   readonly startTimes: StartTimes;
 }
 
-/** A run that went on where the one before had parked has found that it may not. */
+/** A run that resumed a parked job found that the databases have changed. */
 export class ParkedPlaceLostError extends OperationalError {
   override readonly name = "ParkedPlaceLostError";
 
   constructor() {
-    super("REPLICATOR_PARKED_PLACE_LOST", "The databases have other checkpoints than were left");
+    super(
+      "REPLICATOR_PARKED_PLACE_LOST",
+      "The databases no longer have the checkpoints of the parked job",
+    );
   }
 }
 
-/** Whether what a run was refused may be due to databases that are others by now. */
+/** Whether a failure may be due to a changed database. */
 export function isPlaceLost(error: unknown): boolean {
   if (error instanceof ParkedPlaceLostError || isMissing(error)) return true;
   const status = error instanceof EndpointError ? error.answer?.status : undefined;
@@ -38,8 +42,8 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 };
 
 /**
- * The checkpoints that the run before left; undefined: a side has another one, or none, so it is not the database that it was.
- * `ownCopy`: what we remember ourselves, of a source that may not be written.
+ * Returns the parked job's checkpoints; undefined if a side has a different one or none, and thus
+ * has changed. `ownCopy` is our log of a read-only source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,
@@ -64,10 +68,7 @@ export async function findParked(
   return checkpoints.isAt(sequence) ? checkpoints : undefined;
 }
 
-/**
- * What both sides remember, of a run that went on at the beginning, where no checkpoint is: the run before had nothing to write.
- * Undefined: one of them is not the database that it was, or cannot tell.
- */
+/** Logs for a job parked without a checkpoint; undefined if a database may have changed. */
 export async function findAtBeginning(
   { source, target, ids, ownCheckpoint }: AskedParts,
   { startTimes }: ParkedPlace,

@@ -1,7 +1,7 @@
-/** Measures how fast a run copies, over the last seconds. Pure. */
+/** Measures the copying rates over the last seconds. Pure. */
 import type { CopyRates } from "../jobs/job-data.ts";
 
-/** Rates are means over so long, or over the whole run while it is shorter. */
+/** Averaging window; a shorter run is averaged as a whole. */
 const WINDOW_MS = 10_000;
 
 interface Sample {
@@ -13,10 +13,10 @@ interface Sample {
 export class RateMeter {
   #samples: readonly Sample[] = [];
 
-  /** What was written and moved in all, at a monotonic time; samples come in order. */
+  /** Adds cumulative totals at a monotonic time. Samples must be in order. */
   sample(sample: Sample): void {
     const fromMs = sample.timeMs - WINDOW_MS;
-    // The last one before the window is where the window begins.
+    // Keep the last sample before the window as its start.
     const first = this.#samples.findLastIndex(({ timeMs }) => timeMs <= fromMs);
     this.#samples = [...this.#samples.slice(Math.max(0, first)), sample];
   }

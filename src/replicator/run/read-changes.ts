@@ -1,8 +1,8 @@
-/** The changes reader of a run: it moves changes from the source's feed into the bounded queue of the copiers. */
+/** Moves changes from the source's feed into the copiers' bounded queue. */
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import type { ChangesItem } from "../endpoints/endpoint.ts";
 
-/** Reads until the feed ends, then closes the queue. Waits while the queue is full. `onRead` is told how many changes came together. */
+/** Reads until the feed ends, waiting while the queue is full, then closes the queue. */
 export async function readChanges(
   feed: AsyncIterable<readonly ChangesItem[]>,
   queue: BoundedQueue<ChangesItem>,

@@ -1,11 +1,12 @@
 /**
- * One replication job on a node: from acceptance to the transaction that gives it back (RFC 016).
+ * A replication job on a node, from acceptance to the transaction that returns it (RFC 016).
  *
- * Every write goes through the queue with the job's lock; a job that lost its lock ends without another write.
+ * Every write verifies the job's lock in the queue. A job that has lost its lock ends without
+ * another write.
  *
- * It finds out how the run ended. `decide.ts` decides what becomes of the job, and `HeldReplication` carries that out.
- * A job that has ended runs once more when a retry of its failures is requested: for these alone, and its state does
- * not change.
+ * This class determines how the run ended. `decide.ts` decides about the job, and `HeldReplication`
+ * applies that. An ended job runs again when a retry of its failures is requested; it then only
+ * retries these, and keeps its state.
  */
 import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
 import { Activity, SecretsInUse } from "../../http-client/index.ts";
@@ -49,13 +50,13 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
-/** As in `replication-run.ts`: made once. */
+/** Created once, as in `replication-run.ts`. */
 const OVER = new Error("The run is over");
-/** A server goes on answering 429. */
+/** Error of a server that keeps answering 429. */
 const PUT_OFF = "max_backoff";
-/** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
+/** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
-/** A run that ends by itself is mostly over before then: to watch for what may end it sooner would cost more. */
+/** Short runs usually end earlier; watching them would cost more. */
 const UNWATCHED_MS = 1000;
 
 export interface ReplicationJobParts {
@@ -67,12 +68,12 @@ export interface ReplicationJobParts {
 
 type OpenSide = (side: "source" | "target") => Endpoint;
 
-/** Where a run likely begins, and how it ends. */
+/** Expected start of a run, and how it ends. */
 type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
 
-/** How a run ends that meets another job of the same replication. */
+/** Ending of a run whose replication another job owns. */
 type Collision = Extract<RunEnding, { kind: "met-transient" | "met-persistent" }>;
 
 export class ReplicationJob {
@@ -81,14 +82,14 @@ export class ReplicationJob {
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
   readonly #places = new FailurePlaces();
-  /** Those of this job alone: whatever a text masks, its reader may have guessed. */
+  /** Only this job's secrets: otherwise masking would reveal a guess of another job's secret. */
   readonly #secrets = new SecretsInUse();
-  /** Set when the run ends itself: nothing is to be done, not now, or by another job. */
+  /** Set if the run ends itself: caught up, outside its schedule, or a duplicate. */
   #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | Collision | undefined;
-  /** Why the run could not write its last checkpoint, if it could not. */
+  /** Why the last checkpoint failed, if it did. */
   #lostCheckpoint: ReplicationRun["lostCheckpoint"];
 
-  /** `runningCount` tells how many jobs the node runs, this one among them. */
+  /** `runningCount` returns the number of jobs running on the node, including this one. */
   constructor(
     parts: ReplicationJobParts,
     held: HeldJob,
@@ -101,19 +102,20 @@ export class ReplicationJob {
     this.#dueAtSec = job.scheduledAtSec;
   }
 
-  /** Undefined for a document that is malformed. */
+  /** Undefined for a malformed document. */
   get replication(): Replication | undefined {
     return this.#job.data.replication;
   }
 
-  /** Its events say which job this is. */
+  /** Its events identify the job. */
   get trace(): Trace {
     return this.#job.parts.runtime.trace;
   }
 
   /**
-   * Runs the job, after `delayMs`, and gives it back; a store that refuses is asked again until `leaving` aborts. Rejects only when the
-   * store fails; the job is then found by its silence.
+   * Runs the job after `delayMs`, and returns it to the queue, retrying until `leaving` aborts if
+   * the store rejects writes. Rejects only if the store fails; the job is then requeued by the
+   * activity timeout.
    */
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
     const before = this.#job.data;
@@ -132,7 +134,7 @@ export class ReplicationJob {
     }
   }
 
-  /** Does what the job is there for, and says how that ended. Rejects when the job is another's, or the store fails. */
+  /** Performs the job's task. Rejects if the job is lost or the store fails. */
   async #perform(
     before: ReplicationJobData,
     delayMs: number,
@@ -140,7 +142,7 @@ export class ReplicationJob {
   ): Promise<RunEnding> {
     const { replication, refusal } = before;
     const control = await this.#job.readControl();
-    // A job that has ended stays so, whatever keeps it from trying its list.
+    // An ended job keeps its state, even if its failures cannot be retried.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
@@ -151,7 +153,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // Another job with the same list has tried it again.
+      // Another job with the same list has retried it.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
@@ -181,20 +183,20 @@ export class ReplicationJob {
     }
   }
 
-  /** A job that is parked goes on at its checkpoint: a run that could not write its last one ends because of that. */
+  /** A run that ended to park the job fails if its last checkpoint did. */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "quiet") return thrown;
     this.#ownEnding = undefined;
     return this.#lostCheckpoint.error;
   }
 
-  /** How a job ends that waited for a slot until its hours were over; undefined: it may run. */
+  /** Returns the ending of a job whose scheduled hours passed while it waited for a slot. */
   #missedHours(replication: Replication): RunEnding | undefined {
     const nowSec = Math.floor(this.#job.parts.runtime.clock.nowMs() / 1000);
     return missedHours(replication, this.#dueAtSec, nowSec);
   }
 
-  /** Says what an operator wants to be told of. */
+  /** Reports insecure settings to operators. */
   #warn({ source, target }: Replication): void {
     const { runtime, config } = this.#job.parts;
     for (const side of [source, target]) {
@@ -209,7 +211,7 @@ export class ReplicationJob {
     }
   }
 
-  /** What comes before the job is known to run: it may take its time, so the job shows that it lives. */
+  /** Runs the initial work, sending heartbeats since it may be slow. */
   async #prepare(
     replication: Replication,
     delayMs: number,
@@ -223,7 +225,7 @@ export class ReplicationJob {
     });
   }
 
-  /** The replication's ids; a user filter's code is part of them and is read from the source. */
+  /** Computes the replication ids, which may require reading a filter function from the source. */
   async #ids(replication: Replication, signal: AbortSignal): Promise<ReplicationId> {
     const { runtime, config } = this.#job.parts;
     const source = (): Endpoint => this.#open(replication, "source");
@@ -232,7 +234,7 @@ export class ReplicationJob {
     return replicationId(this.#parts.ids, replication, code);
   }
 
-  /** Settles as `task` does, while the job shows that it lives. Aborts it at once when the job is taken away, or is to stop. */
+  /** Settles as `task` does, with heartbeats. Aborts when the job is lost or must stop. */
   async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     let result: { readonly value: T } | undefined;
@@ -250,7 +252,7 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /** Begins the run, unless another job owns the replication: then that is how it ended. Waits for a run that was halted to end. */
+  /** Starts the run after any halted one. Returns the ending if another job owns it. */
   async #begin(
     { id }: ReplicationId,
     isShort: boolean,
@@ -266,7 +268,7 @@ export class ReplicationJob {
     return this.#collision(claim);
   }
 
-  /** Another user's job does not end this one for good: its credentials may never work, or stop working one day. */
+  /** Another user's job does not end this one permanently: its credentials may fail. */
   #collision({ otherJobId, otherIsPersistent, rival }: Claim & { kind: "duplicate" }): Collision {
     const failure = { error: "duplicate_job", reason: `Duplicate job running: ${otherJobId}` };
     const isPersistent = this.#job.data.document !== undefined;
@@ -275,7 +277,7 @@ export class ReplicationJob {
     return { kind: isFinal ? "met-persistent" : "met-transient", failure };
   }
 
-  /** How the run ends at once, as its schedule waits for more changes; undefined: it copies. */
+  /** Returns the ending if the schedule waits for more changes; undefined if the run may copy. */
   async #tooEarly(replication: Replication, signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
     if (replication.schedule === undefined || this.#job.restartAt !== undefined) return undefined;
@@ -299,7 +301,7 @@ export class ReplicationJob {
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? {} : { generation: stallCount };
     const open: OpenSide = (side) => this.#open(replication, side, { ...connections, activity });
-    // What is asked beside the copying does not show that the run moves.
+    // Requests outside copying do not count as progress.
     const beside: OpenSide = (side) => this.#open(replication, side, connections);
     const options = afterStalls(stallCount, replication.options);
     const lag = new LagMeter(this.#job.earlierLag);
@@ -355,7 +357,7 @@ export class ReplicationJob {
     return ending ?? { kind: "stopped" };
   }
 
-  /** Throws a StopRequest if another user's job has taken the replication over meanwhile. */
+  /** Throws a StopRequest if another user's job has taken over the replication. */
   async #confirm({ id }: ReplicationId): Promise<void> {
     const claim = await this.#job.confirm(id);
     if (claim.kind === "owner") return;
@@ -363,7 +365,7 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Where the run begins if a watcher woke it, and whether it ends once it has caught up. */
+  /** Where a job woken by a watcher resumes, and whether it ends when caught up. */
   #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
@@ -376,7 +378,7 @@ export class ReplicationJob {
     return { parkedAt, endsCaughtUp };
   }
 
-  /** Settles when it is time to watch a run that ends by itself; on a node with many jobs later, as each lasts longer then. */
+  /** Settles when a run that ends by itself must be watched; later on a busy node. */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
     await clock.sleep(Math.max(UNWATCHED_MS, this.#figuresMs), ended).catch(() => {});
@@ -388,12 +390,12 @@ export class ReplicationJob {
     return showLife(this.#job, run, intervalMs, ended);
   }
 
-  /** With so many jobs on the node, the figures of each are stored no more often. */
+  /** Minimum interval between updates of a job, given the number of jobs on the node. */
   get #figuresMs(): number {
     return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
-  /** Ends the run when the filter is another: the next one has another id, and begins at the start. */
+  /** Ends the run when the filter has changed: the next run has another id, and starts over. */
   async #watchFilter(
     replication: Replication,
     { id }: ReplicationId,
@@ -412,7 +414,7 @@ export class ReplicationJob {
     }
   }
 
-  /** Copies the security object again when it has changed: nothing announces that. */
+  /** Copies the security object again when it has changed; changes feeds do not include it. */
   async #followSecurity(
     run: ReplicationRun,
     { copiesSecurity, options }: Replication,
@@ -431,7 +433,7 @@ export class ReplicationJob {
     }
   }
 
-  /** Ends the run when everything has arrived and the source is quiet, if somebody can be told to watch it. */
+  /** Ends the run when everything has arrived and the source can be watched. */
   async #park(
     run: ReplicationRun,
     replication: Replication,
@@ -451,7 +453,7 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Ends the run when its hours are over. */
+  /** Ends the run at the end of its scheduled hours. */
   async #keepHours(replication: Replication, ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
     const closed = await onceWindowCloses(clock, replication, ended);
@@ -460,14 +462,14 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** The request to try failures again, if that is all that a job which has ended is to do. */
+  /** Returns the request to retry failures, if the job has ended otherwise. */
   async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
     const { kv, failureLists } = this.#job.parts;
     if (!hasEnded(this.#job.data.state)) return undefined;
     return kv.read((tx) => failureLists.retryRequest(tx, baseId));
   }
 
-  /** Tries the failures again; whatever comes of it, the job has then ended as it had before. */
+  /** Retries failures. The job's final state does not change. */
   async #retry(
     replication: Replication,
     { baseId }: ReplicationId,
@@ -531,7 +533,7 @@ export class ReplicationJob {
   }
 }
 
-/** Where the run before wrote its last checkpoint of this replication, or found it; undefined: there was no such run. */
+/** Last checkpoint written or found by the previous run of this replication, if any. */
 function lastCheckpoint(
   { replicationId, checkpointedSequence }: ReplicationJobData,
   { id }: ReplicationId,
@@ -539,7 +541,7 @@ function lastCheckpoint(
   return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
 }
 
-/** Where the job was parked that its watcher has woken. One that is still parked has come to look at both databases. */
+/** Returns where the job was parked, if its watcher has woken it. */
 function parkedPlace({
   state,
   startTimes,
@@ -550,7 +552,7 @@ function parkedPlace({
   return { sequence, statistics, startTimes };
 }
 
-/** How a run ended that has all that its source had at `updateSequence`. */
+/** Ending of a run that has copied everything up to `updateSequence`. */
 function quietAt(
   { startTimes }: ReplicationRun,
   updateSequence: SourceSequence,
@@ -558,7 +560,7 @@ function quietAt(
   return { kind: "quiet", updateSequence, pending: 0, startTimes };
 }
 
-/** How a run ended that an error ended. */
+/** Ending of a run that failed. */
 function endingOf(
   error: unknown,
   replication: Replication,
@@ -574,7 +576,7 @@ function endingOf(
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === PUT_OFF) return { kind: "put-off", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };
-  // A server behind a proxy may be away for others, and there for us.
+  // Behind a proxy, unreachability may not apply to other nodes.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
   );
@@ -582,7 +584,7 @@ function endingOf(
   return { kind: "crashed", failure, cause, unreachable };
 }
 
-/** With fewer requests at once, for a server that wanted us to come later (CouchDB 3.5). */
+/** Fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
 function gently(replication: Replication): Replication {
   const { options } = replication;
   return {
@@ -599,18 +601,18 @@ function gently(replication: Replication): Replication {
   };
 }
 
-/** The job, or all that its worker held, is another's now, or about to be. */
+/** Whether the lease of the job, or of its worker, is lost. */
 function isHalt(error: unknown): boolean {
   const code = errorCode(error);
   return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
 }
 
-/** The store is there and refuses, as on a full disk, or it is away. */
+/** Whether the store is unavailable or rejects writes, for example on a full disk. */
 function isRefusal(error: unknown): boolean {
   return errorCode(error) === "KV_UNAVAILABLE";
 }
 
-/** The node stops, or an operator decided something about the job. */
+/** Whether the node is stopping, or an operator acted. */
 function isStop(error: unknown): boolean {
   return errorCode(error) === "REPLICATOR_STOPPED";
 }

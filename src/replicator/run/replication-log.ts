@@ -1,7 +1,7 @@
 /**
- * The replication log: the `_local` document, one on each side, that says how far a replication came (CouchDB's
- * replication protocol, "Find Common Ancestry"). Pure: parsing a log, the common ancestry of two logs, and the next
- * log.
+ * The replication log: the `_local` document on each side that records a replication's progress
+ * (CouchDB's replication protocol, "Find Common Ancestry"). Pure: parses logs, and computes the
+ * common ancestry and the next log.
  */
 import {
   hasJsonNumber,
@@ -20,12 +20,12 @@ import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
 import { httpDate } from "../times.ts";
 import { type EarlierCheckpoint, parseEarlierCheckpoints } from "./earlier-checkpoints.ts";
 
-/** CouchDB keeps as many entries. */
+/** CouchDB's limit. */
 const HISTORY_LENGTH_MAX = 50;
-/** Of a session, or of a time. */
+/** Maximum length of a session id or time. */
 const TEXT_LENGTH_MAX = 100;
 
-/** An entry of the history, as on the wire. */
+/** A history entry, as stored in logs. */
 export interface ReplicationLogEntry {
   readonly session_id: string;
   /** RFC 1123 dates. */
@@ -41,18 +41,18 @@ export interface ReplicationLogEntry {
   readonly doc_write_failures: number;
   readonly bulk_get_docs?: number;
   readonly bulk_get_attempts?: number;
-  /** Ours: of a replication that leaves something out. */
+  /** Tandem extension: for a replication with omissions. */
   readonly docs_left_out?: number;
 }
 
 export interface ReplicationLog {
   readonly session_id?: string;
   readonly source_last_seq?: SourceSequence;
-  /** Ours: some of the checkpoints before, of the same session. */
+  /** Tandem extension: earlier checkpoints of the same session. */
   readonly earlier_checkpoints?: readonly EarlierCheckpoint[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
-  /** Kept by CouchDB for replications by document ids. */
+  /** Only for replications by document ids, as in CouchDB. */
   readonly start_time?: string;
   readonly end_time?: string;
   readonly docs_read?: number;
@@ -60,7 +60,7 @@ export interface ReplicationLog {
   readonly doc_write_failures?: number;
 }
 
-/** Where a run begins, and what the history says of the runs before. */
+/** Start of a run, and the history of earlier runs. */
 export interface CommonAncestry {
   readonly sequence: SourceSequence;
   readonly history: readonly ReplicationLogEntry[];
@@ -68,7 +68,7 @@ export interface CommonAncestry {
 
 const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 
-/** What the text of a `_local` document says, whoever wrote it. What is no log, or no entry of one, is left out. */
+/** Parses a `_local` document from an untrusted source. Skips anything invalid. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
   const log = withExactSequences(asMembers(JSON.parse(text)), text);
   const { replication_id_version, history } = log;
@@ -87,7 +87,7 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
   };
 }
 
-/** The log with every number of its sequences in its own form, parsed no further than it is read. */
+/** The log with the numbers of its sequences in their original form. */
 function withExactSequences(log: Members, text: JsonText): Members {
   if (keepsForm(text) || !isJsonObject(log)) return log;
   const exact: Record<string, unknown> = {};
@@ -99,7 +99,7 @@ function withExactSequences(log: Members, text: JsonText): Members {
   return { ...log, ...exact };
 }
 
-/** What only replications by document ids have. */
+/** Members used only by replications by document ids. */
 function parseLegacy(log: Members): Partial<ReplicationLog> {
   const start_time = textOf(log.start_time);
   const end_time = textOf(log.end_time);
@@ -113,7 +113,7 @@ function parseLegacy(log: Members): Partial<ReplicationLog> {
   };
 }
 
-/** One entry, or none. */
+/** Returns one entry, or an empty array if invalid. */
 function parseEntry(json: unknown): ReplicationLogEntry[] {
   const entry = asMembers(json);
   const session_id = textOf(entry.session_id);
@@ -175,16 +175,18 @@ function isSequence(value: unknown): boolean {
   try {
     return JSON.stringify(value).length <= SEQUENCE_LENGTH_MAX;
   } catch {
-    // Nested more deeply than can be written.
+    // Nested too deeply to be written.
     return false;
   }
 }
 
 /**
- * What both sides agree on: a place up to which each says that it has all. `undefined` stands for a side without a log.
+ * Returns the sequence up to which both sides have everything. `undefined` stands for a missing
+ * log.
  *
- * A session may be at two places: one side was not written, or was put back to an earlier state. Which of the places is the earlier one,
- * sequences do not tell. CouchDB takes that of the source, and what the target lacks behind its own is never copied.
+ * The logs of one session may differ: one side was not written, or was restored to an earlier
+ * state. Sequences do not show which one is earlier. CouchDB takes the source's, and never copies
+ * what the target lacks before that.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,
@@ -207,7 +209,7 @@ export function commonAncestry(
   }
 }
 
-/** Of two logs of one session: the latest place that both have been at. */
+/** Returns the latest common position in two logs of one session. */
 function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonAncestry {
   const placesAtTarget = placesOf(target);
   const common = placesOf(source).find((place) =>
@@ -215,7 +217,7 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
   );
   if (common !== undefined) {
     const ending = [source, target].find((log) => isSameSequence(log.source_last_seq, common));
-    // The entry of the session tells of a later place than this one, unless a log ends here.
+    // The session's entry describes a later position, unless a log ends here.
     return { sequence: common, history: ending?.history ?? source.history?.slice(1) ?? [] };
   }
   const [[head, ...earlier], [headAtTarget]] = [source.history ?? [], target.history ?? []];
@@ -224,13 +226,13 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
     : placeOfEntries(head, headAtTarget, earlier);
 }
 
-/** Where a session has been, as far as its log knows, the latest first. */
+/** The session's positions contained in its log, latest first. */
 function placesOf(log: ReplicationLog): readonly SourceSequence[] {
   const earlier = log.earlier_checkpoints ?? [];
   return [log.source_last_seq ?? 0, ...earlier.map(({ seq }) => seq)];
 }
 
-/** Of two entries of one session, with those that are behind one of them: where it ended, or else where it began. */
+/** For two entries of one session with their predecessors: its end if equal, else its start. */
 function placeOfEntries(
   one: ReplicationLogEntry,
   other: ReplicationLogEntry,
@@ -251,22 +253,22 @@ function entryOf(
   return history.find(({ session_id }) => session_id === sessionId);
 }
 
-/** Whether a run that the log remembers passed a document that did not arrive. */
+/** Whether a run in the log skipped a failed document. */
 export function passedFailures(log: ReplicationLog | undefined): boolean {
   return log?.history?.some((entry) => entry.doc_write_failures > 0) ?? false;
 }
 
-/** One run, as its checkpoints record it. */
+/** One run, as recorded in its checkpoints. */
 export interface RecordedRun {
   readonly sessionId: string;
   readonly startTimeMs: number;
   readonly nowMs: number;
   readonly startSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
-  /** What `earlierCheckpoints` leaves of those before; none: this is the first one. */
+  /** Result of `earlierCheckpoints`; empty for the first checkpoint. */
   readonly earlierCheckpoints: readonly EarlierCheckpoint[];
   readonly statistics: ReplicationStatistics;
-  /** The history as it was read at the run's start: a run owns one entry, however often it writes. */
+  /** The history at the start of the run. A run has one entry, however often it writes. */
   readonly earlier: readonly ReplicationLogEntry[];
   readonly byDocumentIds: boolean;
 }
@@ -310,7 +312,7 @@ export function nextLog(run: RecordedRun): ReplicationLog {
   };
 }
 
-/** Whether the history is one entry, which ends where the log does. */
+/** Whether the history is a single entry that ends where the log does. */
 export function isOfOneRun({ session_id, source_last_seq, history = [] }: ReplicationLog): boolean {
   const [entry, ...earlier] = history;
   return (
@@ -322,8 +324,8 @@ export function isOfOneRun({ session_id, source_last_seq, history = [] }: Replic
 }
 
 /**
- * The log that takes the place of `stored` when a run went on where that one ends, or had written it itself. `next`: the run's log, whose
- * history is its own entry. Undefined: `stored` is no log, or ends elsewhere.
+ * Returns the log to replace `stored`, if `next` continues it or was written by the same run. The
+ * history of `next` must be its own entry. Undefined if `stored` is not a log or ends elsewhere.
  */
 export function continuedLog(stored: JsonText, next: ReplicationLog): ReplicationLog | undefined {
   const before = parseReplicationLog(stored);
@@ -337,7 +339,7 @@ export function continuedLog(stored: JsonText, next: ReplicationLog): Replicatio
   return { ...next, history: [entry, ...earlier].slice(0, HISTORY_LENGTH_MAX) };
 }
 
-/** The figures that the latest recorded run had reached. */
+/** Returns the statistics of the latest recorded run. */
 export function recordedStatistics(history: readonly ReplicationLogEntry[]): ReplicationStatistics {
   const [latest] = history;
   if (latest === undefined) return NO_STATISTICS;

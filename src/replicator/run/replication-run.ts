@@ -1,10 +1,12 @@
 /**
- * One run of a replication: from the common checkpoint to the end of the changes, or until it is stopped.
+ * One run of a replication: from the common checkpoint to the end of the changes, or until it is
+ * stopped.
  *
- *   changes → pipeline (`changes-pipeline.ts`) → through sequence → checkpoints (`checkpoint-writer.ts`)
+ *   changes → pipeline (`changes-pipeline.ts`) → through sequence
+ *     → checkpoints (`checkpoint-writer.ts`)
  *
- * It does not know jobs: the queue's job (`replication-job.ts`) and the command line both use it. All its work ends
- * with its signal. A requested stop is answered with a last checkpoint.
+ * Independent of jobs: used by both the queue's job (`replication-job.ts`) and the command line.
+ * All work ends with its signal; a stop request is followed by a last checkpoint.
  */
 import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
@@ -32,13 +34,13 @@ import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
-/** How long the last checkpoint of a stopped run may take. */
+/** Time limit for the last checkpoint of a stopped run. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
 
-/** When a run that ends by itself begins with what goes on beside the copying. */
+/** Delay of background tasks in a run that ends by itself. */
 const BESIDE_MS = 1000;
 
-/** The reason to abort a run with when it shall stop in good order. Any other reason ends it at once, without a checkpoint. */
+/** Abort reason for an orderly stop. Any other ends the run without a checkpoint. */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
 
@@ -47,7 +49,7 @@ export class StopRequest extends OperationalError {
   }
 }
 
-/** Why signals abort at the end of a run. Made once: the error that `abort` makes by itself takes longer than all else that it does. */
+/** Abort reason at the end of a run. Created once, because errors are expensive. */
 const OVER = new Error("The run is over");
 
 export interface ReplicationRunParts extends CheckpointWriterParts {
@@ -55,27 +57,27 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly failures: RunFailures;
   readonly secrets: BatchObserver["secrets"];
   readonly copyLimits: CopyLimits;
-  /** Where the run begins, if not at the common checkpoint. */
+  /** Start position overriding the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
-  /** Where the last checkpoint was written, as far as the job knows: the run likely begins there. Absent: nobody knows of one. */
+  /** Sequence of the last known checkpoint, where the run probably starts. */
   readonly expectedAt?: SourceSequence;
-  /** A continuous replication ends as well once it has what the source had when it was asked; absent: it goes on. */
+  /** Whether a continuous replication also ends once it has caught up. */
   readonly endsCaughtUp?: boolean;
-  /** Called when both sides have answered, before anything is copied; absent: nothing is in the way. */
+  /** Called when both sides have answered, before copying. */
   readonly mayCopy?: () => Promise<void>;
-  /** Whether the job created the target; absent: whoever started the run answers for the security object. */
+  /** Whether the job created the target; if absent, the caller decides. */
   readonly targetOrigin?: TargetOrigin;
-  /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
+  /** Measures the lag, if needed. */
   readonly lag?: LagMeter;
 }
 
-/** Memory of a job that only changes the security object of a target that it created. */
+/** Recorded for jobs that copy the security object only to a target they created. */
 export interface TargetOrigin {
   readonly isCreatedHere: boolean;
   note(isCreatedHere: boolean): Promise<void>;
 }
 
-/** Where a run is; sequences are the source's. */
+/** Progress of a run; sequences are the source's. */
 export interface ReplicationProgress {
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
@@ -83,7 +85,7 @@ export interface ReplicationProgress {
   readonly highestSequence: SourceSequence;
 }
 
-/** How a run ended. `result` is what `_replicate` answers. */
+/** How a run ended. `result` is the response of `_replicate`. */
 export type ReplicationEnding =
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
   | { readonly kind: "stopped" };
@@ -98,7 +100,7 @@ export class ReplicationRun {
   readonly #checkpoints: CheckpointWriter;
   readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
-  /** Where the run likely begins; undefined: nobody knows, or it was found not to. */
+  /** Expected start; undefined if unknown or refuted. */
   #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
   #lostCheckpoint: { readonly error: unknown } | undefined;
@@ -122,7 +124,7 @@ export class ReplicationRun {
     });
   }
 
-  /** Whether the common checkpoint is found, so that the progress says something. */
+  /** Whether the common checkpoint is known, so that the progress is meaningful. */
   get hasBegun(): boolean {
     return this.#begun;
   }
@@ -132,27 +134,27 @@ export class ReplicationRun {
     return this.#checkpoints.log !== undefined;
   }
 
-  /** Whether changes were taken from the feed and are not done with. */
+  /** Whether changes taken from the feed are unfinished. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
   }
 
-  /** When the feed delivered something last, or began, on the monotonic clock; undefined: it has not begun. */
+  /** When the feed last delivered something or began (monotonic ms); undefined before that. */
   get quietSinceMs(): number | undefined {
     return this.#pipeline?.quietSinceMs;
   }
 
-  /** When both databases were made; undefined: they are not found yet. */
+  /** Creation times of both databases; undefined until known. */
   get startTimes(): StartTimes | undefined {
     return this.#startTimes;
   }
 
-  /** What this run alone has done. */
+  /** Statistics of this run alone. */
   get ownStatistics(): ReplicationStatistics {
     return statisticsSince(this.#statisticsBefore, this.#statistics);
   }
 
-  /** Why the last checkpoint of a run that was stopped was not written; undefined: it was. */
+  /** Why the last checkpoint of a stopped run failed, if it did. */
   get lostCheckpoint(): { readonly error: unknown } | undefined {
     return this.#lostCheckpoint;
   }
@@ -166,10 +168,7 @@ export class ReplicationRun {
     };
   }
 
-  /**
-   * Runs to the end, and retries failures on request meanwhile. Rejects with the first failure, or with the signal's reason unless that
-   * is a StopRequest.
-   */
+  /** Runs to the end. Rejects with the first failure, or a reason other than StopRequest. */
   run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { runtime, source, target, ids } = this.#parts;
     const attributes = () => ({
@@ -194,13 +193,14 @@ export class ReplicationRun {
   }
 
   /**
-   * Goes on at once where the run before parked, and both sides have to have its checkpoint when the next one is written. False:
-   * there is no such place, or the databases are others by now; what was written is there, and all is to be looked at again.
+   * Resumes from the parked position without reading the logs, which are verified at the next
+   * checkpoint. Returns false if that is impossible or the databases have changed; documents
+   * already written stay, and the run starts over.
    */
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // A source that may not be written has no checkpoint that would tell whether it is the one that it was.
+    // A read-only source has no checkpoint to verify it.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -226,7 +226,7 @@ export class ReplicationRun {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
     await this.#parts.mayCopy?.();
     const { sequence, history } = found.ancestry;
-    // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
+    // Not the job's statistics: work after its last checkpoint is repeated and counted again.
     const isRestart = this.#parts.restartAt !== undefined;
     const statistics = isRestart ? this.#statistics : recordedStatistics(history);
     this.#begin(this.#startAfter(sequence), found, statistics);
@@ -234,7 +234,7 @@ export class ReplicationRun {
     await this.#copyToEnd(signal);
   }
 
-  /** Copies, and writes checkpoints meanwhile and at the end. */
+  /** Copies, writing checkpoints periodically and at the end. */
   async #copyToEnd(signal: AbortSignal): Promise<void> {
     const copied = new AbortController();
     const batchCopier = this.#openBatchCopier();
@@ -257,7 +257,7 @@ export class ReplicationRun {
     await this.#checkpoints.write(signal);
   }
 
-  /** Settles when it is time to begin with what goes on beside the copying: a run that ends by itself is mostly over before. */
+  /** Settles when background tasks should start: short runs are over before. */
   async #undisturbed(copied: AbortSignal): Promise<void> {
     const { runtime, replication, endsCaughtUp = false } = this.#parts;
     if (replication.continuous && !endsCaughtUp) return;
@@ -265,10 +265,10 @@ export class ReplicationRun {
     await runtime.clock.sleep(beginMs, copied).catch(() => {});
   }
 
-  /** Goes on where the run before parked, if both sides still have its checkpoint. Undefined: they have to be asked. */
+  /** Resumes from the parked position, if both sides still have its checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // One that ends caught up has tried it without asking, or its source has a checkpoint of ours alone.
+    // A run that ends when caught up has tried this without asking, or its source is read-only.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -277,7 +277,7 @@ export class ReplicationRun {
     return found;
   }
 
-  /** Asks both sides what they are, and what they remember of the replication; and the source for its changes meanwhile. */
+  /** Opens both sides and reads their logs, and concurrently requests the expected changes. */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, replication, ids, ownCheckpoint } = this.#parts;
     if (this.#expectedAt !== undefined) await this.#changes.begin(this.#expectedAt, signal);
@@ -298,7 +298,7 @@ export class ReplicationRun {
     return checkpoints;
   }
 
-  /** Where the run begins if both sides agree on `common`. */
+  /** The start of the run, given the common sequence. */
   #startAfter(common: SourceSequence): SourceSequence {
     const { restartAt, replication } = this.#parts;
     if (restartAt !== undefined) return restartAt.sequence;
@@ -306,8 +306,8 @@ export class ReplicationRun {
   }
 
   /**
-   * Gives the target the security object of the source if the replication asks for that and the target was created for it, or may be
-   * overwritten. Before the first document: readers of the target must not see what the source keeps from them.
+   * Copies the source's security object if the replication asks for it, and the target was created
+   * for it or may be overwritten. Done before the first document, to keep its readers restricted.
    */
   async copySecurity(
     signal: AbortSignal,
@@ -339,18 +339,18 @@ export class ReplicationRun {
   }
 
   /**
-   * Begins with what earlier runs passed and did not bring over, if their checkpoint says that there is something and the list of
-   * failures does not hold it: goes through the changes up to the checkpoint once more, and the target says what it lacks.
+   * Rescans the changes up to the checkpoint if earlier runs skipped failures that are not in the
+   * list. The target reports what it lacks.
    */
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run that goes on where another parked asks for them in the end.
+    // A run resuming a parked job checks this at its end.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
-    // A feed that nobody reads for so long would break.
+    // An unread feed would time out meanwhile.
     await this.#changes.giveUp();
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
@@ -376,7 +376,7 @@ export class ReplicationRun {
     }
   }
 
-  /** Has the pipeline copy what the source's feed brings. */
+  /** Copies the source's feed through the pipeline. */
   #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { runtime, replication, secrets } = this.#parts;
     const { clock } = runtime;
@@ -425,7 +425,7 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<void> {
     const { failures, endsCaughtUp = false } = this.#parts;
-    // Soon over: then the job is due again for the request.
+    // The run ends soon; the job is then due for the request.
     while (!endsCaughtUp) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
@@ -441,7 +441,7 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // Counted from the last try, in whichever run that was: a job that takes turns may have runs that are shorter than the interval.
+    // Counted from the last retry by any run, since runs may be shorter than the interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
     while (intervalMs > 0 && !copied.aborted) {
@@ -451,7 +451,7 @@ export class ReplicationRun {
     }
   }
 
-  /** The run is over either way; a checkpoint that fails now costs only that some changes are looked at again. */
+  /** The run has ended in any case; if this checkpoint fails, some changes are checked again. */
   async #lastCheckpoint(): Promise<void> {
     const { clock, trace } = this.#parts.runtime;
     const limit = new AbortController();

@@ -1,8 +1,11 @@
-/** Retries the revisions of a list of failures, and nothing else. */
+/** Retries the listed failures, and nothing else. */
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RetryRequest, RunFailures } from "../failures/run-failures.ts";
 
-/** Goes once through what was requested. What arrives leaves it, and what the source has no more; what is refused again stays with one try more. */
+/**
+ * Processes the requested failures once. Those that arrive, or no longer exist on the source, leave
+ * the list; others stay with another attempt counted.
+ */
 export async function retryFailures(
   batchCopier: BatchCopier,
   failures: RunFailures,

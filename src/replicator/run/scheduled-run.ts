@@ -1,14 +1,14 @@
-/** What a schedule makes of a run: whether it has anything to do yet, when it has to end, and when the next one begins. */
+/** Applies a schedule: whether a run may start, and when it must end and start next. */
 import type { Clock } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { Replication } from "../request/replication.ts";
 import { intoWindow, nextRunSec, scheduleOf, windowEndSec } from "../request/schedule.ts";
 
-/** How soon a job that waits for so many changes looks again, where nobody watches its source for it. */
+/** Polling interval for a job waiting for a number of changes, if its source is not watched. */
 const LOOK_SEC = 60;
 
-/** How a run ended, for the job: one with a schedule does not end with its run. */
+/** Converts the ending of a run: a scheduled job does not end with its run. */
 export function scheduledEnding(
   ending: RunEnding,
   replication: Replication,
@@ -22,8 +22,8 @@ export function scheduledEnding(
 }
 
 /**
- * How a job ends at once whose hours were open when it was due, and are not now; undefined: it may run. An operator's command makes a
- * job due outside of its hours: then it runs.
+ * Returns the ending of a job that was due within its hours but is now outside them; undefined if
+ * it may run. A job that an operator scheduled outside its hours runs.
  */
 export function missedHours(
   replication: Replication,
@@ -36,7 +36,7 @@ export function missedHours(
   return wasOpen && nextSec > nowSec ? { kind: "not-now", nextSec } : undefined;
 }
 
-/** Settles when the hours are over in which the job may run; undefined: the run has ended before, or may go on. */
+/** Settles at the end of the scheduled hours; undefined if the run ended first. */
 export async function onceWindowCloses(
   clock: Clock,
   replication: Replication,
@@ -52,8 +52,9 @@ export async function onceWindowCloses(
 }
 
 /**
- * How a run ends whose schedule waits for more changes than the source has behind `since`; undefined: it has enough, or cannot say.
- * `isWatched`: somebody tells the job when there are more.
+ * Returns the ending if the schedule waits for more changes than the source has after `since`.
+ * Undefined if there are enough, or their number is unknown. `isWatched`: a watcher notifies the
+ * job of changes.
  */
 export async function tooFewChanges(
   replication: Replication,
@@ -64,7 +65,7 @@ export async function tooFewChanges(
 ): Promise<RunEnding | undefined> {
   const schedule = scheduleOf(replication);
   if (schedule?.kind !== "changes") return undefined;
-  // What comes after the first question, the watcher sees.
+  // A watcher sees changes after this request.
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;

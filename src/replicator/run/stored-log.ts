@@ -1,36 +1,36 @@
-/** What a database says of a replication: when it was made, and which log it has. */
+/** A database's creation time and replication log. */
 import { allTogether, canonicalJson, type JsonText } from "../../base/index.ts";
 import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
 
-/** The text of a log, and where it is. */
+/** A log as stored. */
 export interface FoundLog {
-  /** That of today, or an older one. */
+  /** The current id, or an older one. */
   readonly id: string;
   readonly revision: string;
   readonly body: JsonText;
 }
 
-/** A database as a run finds it: when it was made, and what it remembers of the replication. */
+/** A database at the start of a run: its creation time and log. */
 export interface FoundSide {
   readonly endpoint: Endpoint;
   readonly info: Pick<EndpointInfo, "instanceStartTime">;
   readonly log: FoundLog | undefined;
 }
 
-/** Servers that do not know when a database was made say so; it compares equal to anything (CouchDB 3.5). */
+/** For an unknown creation time (CouchDB 3.5); compares equal to any. */
 export const UNKNOWN_START_TIME = "0";
 
-/** Whether a database is surely the one that it was; one that does not say when it was made may be another. */
+/** Whether a database is certainly unchanged; false for an unknown creation time. */
 export function isSurelySame(before: string, now: string): boolean {
   return before === now && now !== UNKNOWN_START_TIME;
 }
 
-/** Whether a database may be the one that it was, as far as it says when it was made. */
+/** Whether a database may be unchanged, judging by its creation time. */
 export function mayBeSame(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
 
-/** The log that an endpoint has under this id. */
+/** Reads an endpoint's log with this id. */
 export async function readLog(
   endpoint: Endpoint,
   id: string,
@@ -43,13 +43,13 @@ export async function readLog(
 export interface WrittenLog {
   readonly id: string;
   readonly body: JsonText;
-  /** The revision that is known to be there; undefined: none. */
+  /** Revision to be replaced, if any. */
   readonly parent: string | undefined;
-  /** When the database was made that it is for. */
+  /** Creation time of the intended database. */
   readonly madeAt: string;
 }
 
-/** Writes a log over the one that is known to be there. Returns its revision; undefined: another one is there. */
+/** Replaces the known log. Returns the new revision, or undefined if there is a different log. */
 export async function writeLog(
   endpoint: Endpoint,
   { id, body, parent, madeAt }: WrittenLog,
@@ -57,12 +57,12 @@ export async function writeLog(
 ): Promise<string | undefined> {
   const written = await endpoint.writeLocal(id, body, parent, signal, madeAt);
   if (written !== undefined) return written;
-  // An answer may have been lost: what is there may be what we wrote.
+  // A response may have been lost: check whether the stored log is ours.
   const current = await endpoint.readLocal(id, signal);
   return current !== undefined && sameJson(current.body, body) ? current.revision : undefined;
 }
 
-/** The log that an endpoint has under one of these ids, the first that there is. */
+/** Returns the first existing log among these ids. */
 export async function readOlderLog(
   endpoint: Endpoint,
   ids: readonly string[],

@@ -1,16 +1,17 @@
 /**
- * The sequence up to which all batches are done (`couch_replicator_scheduler_job`'s through sequence).
+ * The sequence up to which all batches are finished (through sequence of
+ * `couch_replicator_scheduler_job`).
  *
- * Copiers finish their batches in any order, and sequences are opaque, so batches are numbered when they leave the
- * queue. The through sequence is that of the last batch before the first unfinished one: only there may a checkpoint be
- * written.
+ * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave
+ * the queue. The through sequence is that of the last batch before the first unfinished one;
+ * checkpoints may only be written there.
  */
 import { assert } from "../../base/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
 interface Batch {
   readonly sequence: SourceSequence;
-  /** Changes in it. */
+  /** Number of changes. */
   readonly count: number;
   finished: boolean;
 }
@@ -31,17 +32,17 @@ export class ThroughSequence {
     return this.#through;
   }
 
-  /** The sequence of the last batch that was handed out. */
+  /** The sequence of the last batch started. */
   get highest(): SourceSequence {
     return this.#highest;
   }
 
-  /** Whether batches are handed out and not finished. */
+  /** Whether any batch is unfinished. */
   get hasOpen(): boolean {
     return this.#open.length > 0;
   }
 
-  /** A batch of so many changes that ends at `sequence` is handed out; its number is for `finish`. */
+  /** Starts a batch of `count` changes ending at `sequence`. Returns the number for `finish`. */
   start(sequence: SourceSequence, count = 0): number {
     this.#highest = sequence;
     this.#open.push({ sequence, count, finished: false });
@@ -49,8 +50,8 @@ export class ThroughSequence {
   }
 
   /**
-   * The batch is on the target, or what of it is not is on the list of failures. Returns how many changes the through sequence has
-   * passed by that.
+   * Finishes a batch: everything is on the target or the list of failures. Returns the number of
+   * changes by which the through sequence advances.
    */
   finish(number: number): number {
     const batch = this.#open[number - this.#firstNumber];

@@ -1,28 +1,28 @@
-/** Detects runs that stall without an error: a connection that died silently, a server that hangs. */
+/** Detects stalled runs without an error: a dead connection, a hanging server. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** How often one looks within the time that a run may make no progress. */
+/** Checks per timeout. */
 const LOOKS_PER_TIMEOUT = 8;
 
 export class StallError extends OperationalError {
   override readonly name = "StallError";
 
   constructor(reason: string) {
-    super("REPLICATOR_STALLED", "The replication does not move", { reason });
+    super("REPLICATOR_STALLED", "The replication is stalled", { reason });
   }
 }
 
 export interface WatchedRun {
   readonly run: ReplicationRun;
   readonly activity: Activity;
-  /** A feed that sends something even when nothing changes: that of a server. */
+  /** Whether the feed sends heartbeats, as a server's does. */
   readonly hasLiveFeed: boolean;
 }
 
-/** Throws a StallError when nothing moved for `timeoutMs` though something should. */
+/** Throws a StallError after `timeoutMs` without progress despite pending work. */
 export async function watchRun(
   { clock }: Pick<Runtime, "clock">,
   { run, activity, hasLiveFeed }: WatchedRun,
@@ -44,12 +44,12 @@ export async function watchRun(
     before = progress;
     const silentMs = nowMs - Math.max(movedAtMs, activity.lastMs);
     if (silentMs > timeoutMs && !ended.aborted) {
-      throw new StallError(`nothing moved for ${Math.round(silentMs / 1000)} s`);
+      throw new StallError(`no progress for ${Math.round(silentMs / 1000)} s`);
     }
   }
 }
 
-/** The options of a run after `stallCount` stalls in a row: half as many copiers with each stall but the first, wherever the servers are. */
+/** Options after consecutive stalls: half as many copiers for each after the first. */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);
   const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));

@@ -1,4 +1,4 @@
-/** When a run has nothing to do, so that its job can be parked. */
+/** Detects that a run is idle, so that its job can be parked. */
 import type { Clock, Digests } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { ReplicationJobData } from "../jobs/job-data.ts";
@@ -9,28 +9,28 @@ import { scheduleOf } from "../request/schedule.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** A run that still works on what came is looked at again after this. */
+/** Polling interval of a run that is still copying. */
 const LOOK_MS_MIN = 1000;
-/** While all slots of the node are taken, a source that was quiet for so long is quiet. */
+/** Required idle time while all slots of the node are in use. */
 const QUIET_MS_CROWDED = 1000;
-/** How soon a run whose source is quiet notices that all slots are taken. */
+/** Polling interval of an idle run, to detect that all slots are in use. */
 const LOOK_MS_MAX = 2000;
 /**
- * The source of a job that is woken so soon after it parked is busy. To wake a job takes six to eight requests. In a slot a change takes
- * three, and one for the next page of the feed.
+ * A job woken within this time of parking has a busy source. Waking takes six to eight requests,
+ * while in a slot a change takes three, plus one for the next page of the feed.
  */
 const BUSY_MS = 5000;
-/** While no job is to be parked: how soon another setting is noticed. */
+/** Polling interval while parking is disabled. */
 const OFF_MS = 10_000;
 
 /**
- * Whether a watcher can tell when the job has something to do. The code of a filter function may change without the source, so a run
- * watches it; and without checkpoints each run would begin at the start.
+ * Whether a watcher can detect that the job has work. Filter code may change without the source's
+ * knowledge, so runs watch it; and without checkpoints each run would start over.
  */
 export function canPark(digests: Digests, replication: Replication): boolean {
   const schedule = scheduleOf(replication);
   return (
-    // A watcher knows no hours.
+    // Watchers do not know schedules with hours.
     (replication.continuous ? schedule === undefined : schedule?.kind === "changes") &&
     replication.options.useCheckpoints &&
     userFilter(replication.selection) === undefined &&
@@ -38,24 +38,21 @@ export function canPark(digests: Digests, replication: Replication): boolean {
   );
 }
 
-/**
- * Whether a run that a watcher woke parks again as soon as it has caught up. Else it keeps its slot until its source has been quiet, as
- * any other run.
- */
+/** Whether a woken run parks when caught up, or only when its source is idle. */
 export function parksCaughtUp(
   { lastUpdatedMs: parkedAtMs }: Pick<ReplicationJobData, "lastUpdatedMs">,
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // A job that a slot was kept for would have had the change at once.
+  // With a slot, the job would have received the change without delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }
 
 /**
- * Settles when nothing has come from the source for `park_after_sec` and it has no more, with where it is then; undefined: the run
- * has ended before. A source that does not answer is no reason to stop: then the run goes on. `isCrowded`: whether all slots of the
- * node are taken.
+ * Resolves with the source's position after `park_after_sec` without changes; undefined if the run
+ * ends first. Errors of the source are ignored. `isCrowded` returns whether all slots of the node
+ * are in use.
  */
 export async function onceQuiet(
   clock: Clock,
@@ -89,7 +86,7 @@ export async function onceQuiet(
   return undefined;
 }
 
-/** Where the source is, if it has no change behind `sequence`: what comes after the first question, the second one counts. */
+/** Returns the source's position if there is no change after `sequence`. */
 async function quietAt(
   source: Endpoint,
   sequence: SourceSequence,

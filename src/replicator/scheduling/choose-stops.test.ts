@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // As many as matter need be counted, and no more.
+  // Only as many as matter are counted.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });
@@ -195,7 +195,7 @@ test("a node gives up what is above its share, unless that is little, and never 
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0 }])).toEqual([[], []]);
-  // A rule whose jobs take turns all the time keeps no node from its share.
+  // A rule whose jobs constantly take turns must not prevent balancing between nodes.
   const idle = [{ slots: 100, runningCount: 0 }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);

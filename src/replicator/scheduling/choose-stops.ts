@@ -1,63 +1,63 @@
 /**
- * Chooses the running jobs that give up their slots, once in a cycle of a node's scheduler (RFC 016's churn, RFC 017's
- * order). Pure.
+ * Chooses, once per scheduler cycle, the running jobs that yield their slots (RFC 016's churn, RFC
+ * 017's order). Pure.
  *
- * With more jobs than slots, as after `max_jobs` was lowered, the surplus stops: continuous jobs first, one-shot jobs
- * last. With all slots taken and jobs waiting, up to `max_churn` continuous jobs stop that have had their turn. A
- * one-shot job is never stopped for others, because half a snapshot of the source is worth nothing. With free slots
- * nothing stops.
+ * If there are more jobs than slots, for example after `max_jobs` was lowered, the surplus stops,
+ * continuous jobs first. If all slots are in use and jobs are waiting, up to `max_churn` continuous
+ * jobs stop that have had their turn. One-shot jobs do not stop for others, because half a snapshot
+ * is useless. With free slots nothing stops.
  *
- * Stops are spread over the length of a turn. If all jobs changed at once, none would have had its turn until the turn
- * is over, and a job that comes meanwhile would wait that long. So every cycle has some job that can give way.
+ * Stops are spread over the length of a turn. Otherwise all jobs would finish their turns together,
+ * and a job arriving in between would wait until then.
  */
 
 export interface RunningJob {
-  /** Undefined for a job that belongs to none. */
+  /** Undefined for a job without a group. */
   readonly group: string | undefined;
   readonly isContinuous: boolean;
   readonly startedAtMs: number;
-  /** 100 for an ordinary job; one of 200 keeps its slot twice as long before it has had its turn. */
+  /** Relative length of a turn; 100 is the default. */
   readonly weight: number;
-  /** It was told to stop already. */
+  /** Already requested to stop. */
   readonly isStopping: boolean;
 }
 
 export interface Slots {
   readonly jobsMax: number;
-  /** Stops in one cycle, at most. */
+  /** Maximum stops per cycle. */
   readonly churnMax: number;
-  /** From one such decision to the next. */
+  /** Length of a cycle. */
   readonly cycleMs: number;
-  /** How long an ordinary job keeps its slot at least. */
+  /** Minimum run time of a job with the default weight. */
   readonly runMsMin: number;
   readonly nowMs: number;
 }
 
-/** Who wants the slots. */
+/** Jobs waiting for slots. */
 export interface Waiting {
-  /** Of `waitingCount`. */
+  /** Result of `waitingCount`. */
   readonly count: number;
-  /** Groups whose standing is not below that of all those jobs' groups, highest first: theirs is what gives way. */
+  /** Groups that yield: standing not below any waiting job's group, highest first. */
   readonly givingWay: readonly string[];
 }
 
-/** The most waiting jobs that are counted: more of them do not change which jobs stop. */
+/** Maximum useful count of waiting jobs: more do not change the decision. */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }
 
-/** Jobs that are due and not running, as one look at the queue found them. */
+/** Jobs due but not running, from one check of the queue. */
 export interface DueJobs {
   readonly ids: ReadonlySet<string>;
-  /** There may be more than these. */
+  /** There may be more. */
   readonly isPart: boolean;
 }
 
 export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
 
 /**
- * How many jobs wait: those that were due at a look before, and are now. Another node had room for the others, or has; they are
- * no reason to stop anything here. Where the look before did not see all, those that it did not see may have waited, too.
+ * Counts the jobs due at both checks. Other nodes had or have room for the rest, so they are no
+ * reason to stop jobs here. If the first check was incomplete, all are counted.
  */
 export function waitingCount(before: DueJobs, now: DueJobs): number {
   if (before.isPart) return now.ids.size;
@@ -80,7 +80,7 @@ export function chooseStops<Job extends RunningJob>(
       ...oldestFirst.filter(({ isContinuous }) => !isContinuous),
     ].slice(0, excess);
   }
-  // Slots that are free, and those that are about to be, go to waiting jobs first.
+  // Free and soon-to-be-free slots are used first.
   const wanted = waiting.count - freeCount(staying, slots);
   const stopCount = Math.min(wanted, stopCountMax(slots));
   if (stopCount <= 0) return [];
@@ -93,9 +93,9 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Continuous jobs of groups that have no room: they are above the group's limit, or give way to others of it. `crowded` says how
- * many of each group should stop. Those that have run longest come first. `stopCount` jobs stop in this cycle already: all together
- * are `max_churn` at most.
+ * Continuous jobs of groups that exceed their limit, or have waiting jobs while at it; longest
+ * running first. `crowded` is the number to stop per group. `stopCount` jobs already stop in this
+ * cycle; the total is at most `max_churn`.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
@@ -122,10 +122,10 @@ export interface OtherNode {
   readonly runningCount: number;
 }
 
-/** A node gives up jobs when it has this part of its share too many. */
+/** Surplus, relative to its share, from which a node yields jobs. */
 const SURPLUS_RATIO = 0.1;
 
-/** Jobs that a node runs when all of the cluster are shared out by slots. */
+/** The node's share of all running jobs, in proportion to its slots. */
 export function shareOf(
   { jobsMax }: Slots,
   runningCount: number,
@@ -137,8 +137,8 @@ export function shareOf(
 }
 
 /**
- * Continuous jobs that had their turn and go to nodes that have less to do, such as one that has just joined: the longest
- * running first. `stopping` jobs stop in this cycle already, and waiting ones take their place here.
+ * Continuous jobs that have had their turn and move to less busy nodes, such as a new one; longest
+ * running first. `stopping` jobs already stop in this cycle, and waiting jobs take their place.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
@@ -156,11 +156,11 @@ function chooseSurplus<Job extends RunningJob>(
     .slice(0, Math.max(0, Math.min(surplus, slots.churnMax - stopping.length)));
 }
 
-/** The jobs that stop in a cycle: `max_churn` at most, unless there are fewer slots than jobs. */
+/** Jobs that stop in a cycle: at most `max_churn`, unless there are fewer slots than jobs. */
 export interface Cycle<Job> {
-  /** Their slots are for jobs that wait. */
+  /** Their slots are for waiting jobs. */
   readonly forWaiting: readonly Job[];
-  /** Their slots stay free for a while, since other nodes are to run these jobs. */
+  /** Their slots stay free for a while, so that other nodes take these jobs. */
   readonly surplus: readonly Job[];
 }
 
@@ -183,7 +183,7 @@ export function chooseCycle<Job extends RunningJob>(
   return { forWaiting, surplus: chooseSurplus(running, slots, others, forWaiting) };
 }
 
-/** Slots that are free, or whose job has been told to stop. */
+/** Slots that are free, or whose job has been requested to stop. */
 function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
   return jobsMax - running.filter(({ isStopping }) => !isStopping).length;
 }

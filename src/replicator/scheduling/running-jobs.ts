@@ -1,4 +1,4 @@
-/** The jobs that a node runs: starts them, asks them to stop, and waits for them. */
+/** The jobs running on a node: starts and stops them, and waits for their end. */
 import { type Clock, Notifier, type Runtime, type Trace } from "../../base/index.ts";
 import { WEIGHT } from "../../contract/index.ts";
 import { type HeldJob, type Job, JobHaltedError, RunMeter } from "../../jobs/index.ts";
@@ -8,8 +8,8 @@ import { StopRequest } from "../run/replication-run.ts";
 import type { RunningJob } from "./choose-stops.ts";
 
 /**
- * Makes a job, which does not run yet, of one that was accepted. `runningCount` tells how many jobs the node runs, this one among
- * them. Throws for a job that a newer version stored, in a format that this one does not know.
+ * Creates the run of an accepted job. `runningCount` returns the number of jobs running on the
+ * node, including this one. Throws if a newer version stored the job in an unknown format.
  */
 export type OpenJob = (
   held: HeldJob,
@@ -29,11 +29,11 @@ export class RunningJobs {
   readonly #config: ReplicatorConfig;
   readonly #openJob: OpenJob;
   readonly #runs = new Map<HeldJob, Run>();
-  /** Aborts when the node ends all of them: another one is to have them. */
+  /** Aborts when the node ends all jobs, to leave them to other nodes. */
   #leaving = new AbortController();
-  /** Notified when one of them has ended. */
+  /** Notified when a run has ended. */
   readonly ended = new Notifier();
-  /** What the groups of these jobs owe for them. */
+  /** Measures the run time to be charged to groups. */
   readonly meter: RunMeter;
 
   constructor(runtime: Runtime, config: ReplicatorConfig, openJob: OpenJob) {
@@ -48,7 +48,6 @@ export class RunningJobs {
     return this.#runs.size;
   }
 
-  /** As they are now. */
   list(): readonly Run[] {
     return [...this.#runs.values()];
   }
@@ -61,7 +60,7 @@ export class RunningJobs {
     this.meter.start(held, job.group);
     trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal, this.#leaving.signal)
-      // The store failed it.
+      // The store failed.
       .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
         this.#runs.delete(held);
@@ -79,7 +78,7 @@ export class RunningJobs {
     });
   }
 
-  /** Undefined for a job that a newer version stored, in a format that this one does not know: another node may. */
+  /** Returns undefined for an unknown format of a newer version; other nodes may know it. */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {
       return this.#openJob(held, job, () => this.count);
@@ -94,7 +93,7 @@ export class RunningJobs {
     await job.run(signal, leaving, jitterMs);
   }
 
-  /** Each writes a last checkpoint, and is due again at once. */
+  /** Each writes a last checkpoint, and is due again immediately. */
   stop(runs: Iterable<Run>): void {
     for (const run of runs) {
       run.isStopping = true;
@@ -102,7 +101,7 @@ export class RunningJobs {
     }
   }
 
-  /** Ends those of a deleted database or rule, without another write. */
+  /** Ends the jobs of a deleted database or rule without further writes. */
   halt(idPrefix: string): void {
     for (const [held, run] of this.#runs) {
       if (!held.id.startsWith(idPrefix)) continue;
@@ -111,7 +110,7 @@ export class RunningJobs {
     }
   }
 
-  /** Ends the run that holds this lock, without another write; settles when it has ended. */
+  /** Ends the run with this lock without further writes. Settles when it has ended. */
   async haltRun({ jobId, lock }: { readonly jobId: string; readonly lock: string }): Promise<void> {
     for (const [held, run] of this.#runs) {
       if (held.id !== jobId || held.lock !== lock) continue;
@@ -121,7 +120,7 @@ export class RunningJobs {
     }
   }
 
-  /** Ends all of them as `reason` says, if they were not told before; settles when they have. */
+  /** Ends all runs with `reason`, unless already stopping. Settles when they have ended. */
   async end(reason: unknown): Promise<void> {
     const runs = this.list();
     this.#leaving.abort(reason);
@@ -131,7 +130,7 @@ export class RunningJobs {
   }
 }
 
-/** Nothing is written: the queue takes the job back when its activity timeout is over. */
+/** Writes nothing: the queue requeues the job after the activity timeout. */
 function reportLoss(trace: Trace, { id: jobId }: HeldJob, error: unknown): void {
   trace.event("replication.abandoned", { jobId, error: String(error) });
 }

@@ -1,11 +1,11 @@
 /**
- * The scheduler of a node. It takes due jobs from the queue while slots are free, and runs them until they end, have
- * had their turn, or the node stops (RFC 016, "Job server"). It does so as a worker of the queue. When the worker is
- * expelled, all jobs end at once and without another write.
+ * Scheduler of a node. As a worker of the queue, it accepts due jobs while slots are free, and runs
+ * them until they end, have had their turn, or the node stops (RFC 016, "Job server"). If the
+ * worker is expelled, all runs end immediately without further writes.
  *
- * Free slots are filled at once. Once in a cycle `choose-stops.ts` chooses the jobs that give up theirs, by the present
- * settings. In between the scheduler sleeps until a job enters the queue, the first one there comes due, a run ends,
- * settings change, or groups are to be charged. A node without work asks the store for nothing.
+ * Free slots are filled immediately. Once per cycle, `choose-stops.ts` chooses the jobs that yield,
+ * using the current settings. In between the scheduler sleeps until a job is enqueued or due, a run
+ * ends, settings change, or groups must be charged. An idle node does not access the store.
  */
 import {
   errorCode,
@@ -41,24 +41,24 @@ import {
 import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
- * Jobs accepted in one transaction: few, so that nodes with little room share what comes; more by a node with much room, because
- * hundreds may wait when another one died, and each transaction is a journey to the store and back.
+ * Jobs accepted per transaction: few, so that nearly full nodes share new jobs; more with much
+ * room, since a dead node may leave hundreds, and each transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
-/** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
+/** Delay for charging groups after a job ended; running jobs are charged once per instalment. */
 const CHARGE_MS_MIN = 1000;
-/** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
+/** Maximum random extension of a cycle, so that nodes started together drift apart (CouchDB 4). */
 const CYCLE_JITTER = 1 / 3;
 /**
- * A node that is full looks twice for jobs that wait, this part of a cycle before it and then: who waits at both looks found no
- * room on any node. Who came between is not yet a reason to stop anything.
+ * A full node checks for waiting jobs twice per cycle: this part of it before the end, and at the
+ * end. Only jobs waiting at both checks count, since no node had room for them.
  */
 const LOOK_AHEAD = 1 / 3;
 
-/** Time for other nodes to take the jobs that a node gave up for them. */
+/** Time for other nodes to take jobs that were yielded to them. */
 const YIELD_MS = 5000;
 
-/** What an acceptance that found nothing said: there is nothing to take before the watch fires or `untilMs` of the monotonic clock. */
+/** Nothing is due before the watch fires, or before `untilMs` (monotonic). */
 interface EmptyQueue {
   readonly enqueued: Watch;
   readonly untilMs: number;
@@ -70,13 +70,13 @@ export interface SchedulerParts {
   readonly jobs: Jobs;
   readonly halted: Pick<HaltedRuns, "serve">;
   readonly nodes: Pick<NodeStore, "list">;
-  /** Read at each use. */
+  /** Live: read at each use. */
   readonly config: ReplicatorConfig;
 }
 
-/** What a node runs beside its slots, as the same worker. */
+/** A service run under the same worker, outside the slots. */
 export interface Companion {
-  /** Settles when the signal aborts, and when the member is expelled. */
+  /** Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
   setDraining(isDraining: boolean): void;
 }
@@ -93,18 +93,18 @@ export class Scheduler {
   readonly #nodes: Pick<NodeStore, "list">;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
-  /** Notified when it has become another member of the workers. */
+  /** Notified when it has registered as a new worker. */
   readonly registered = new Notifier();
   #member: WorkerId | undefined;
   #isDraining = false;
   #chargedAtMs = 0;
-  /** When the last cycle was, and how much longer than `interval_sec` this one is. */
+  /** Time of the last cycle, and the relative length of the current one. */
   #cycle = { atMs: 0, stretch: 1 };
-  /** The jobs that waited shortly before the cycle, while no slot was free here; undefined without a look. */
+  /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** After jobs were given up for other nodes: until then it runs no more than these. */
+  /** Temporary limit after jobs were yielded to other nodes. */
   #yielding = { untilMs: 0, jobsMax: 0 };
-  /** While it is known that no job is due. */
+  /** Set while no job is known to be due. */
   #empty: EmptyQueue | undefined;
 
   constructor(
@@ -124,7 +124,7 @@ export class Scheduler {
     this.#running = new RunningJobs(runtime, config, openJob);
   }
 
-  /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
+  /** Runs jobs until aborted, then stops them with a last checkpoint each. */
   run(signal: AbortSignal): Promise<void> {
     return this.#worker.run(signal, (membership) =>
       runTogether(signal, [
@@ -135,12 +135,12 @@ export class Scheduler {
     );
   }
 
-  /** Settings have changed: looks again at once. What it does not hear of counts when it next wakes, within a cycle. */
+  /** Applies changed settings immediately. Otherwise they take effect within a cycle. */
   settingsChanged(): void {
     this.#settingsChanged.notify();
   }
 
-  /** The member of the workers that it is; undefined while it is none. */
+  /** Its worker id; undefined while not registered. */
   get worker(): WorkerId | undefined {
     return this.#member;
   }
@@ -149,12 +149,12 @@ export class Scheduler {
     return this.#running.count;
   }
 
-  /** Jobs that it runs at most. */
+  /** Maximum number of running jobs. */
   get slots(): number {
     return this.#config.jobsMax;
   }
 
-  /** While it drains it takes no jobs; those that run stop, each with a checkpoint, and are due for others. */
+  /** While draining, it accepts no jobs, and running ones stop with a checkpoint. */
   setDraining(isDraining: boolean): void {
     if (isDraining === this.#isDraining) return;
     this.#isDraining = isDraining;
@@ -190,10 +190,10 @@ export class Scheduler {
     } finally {
       this.#member = undefined;
       this.#forgetEmpty();
-      // Without effect when the jobs were told to stop at once.
+      // No effect on jobs already stopping.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // The groups got a little run time for nothing; what ended the work is what the caller has to know.
+        // Some run time is not charged; the reason for the end matters more to the caller.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
@@ -215,19 +215,19 @@ export class Scheduler {
     this.#waitedBefore = undefined;
   }
 
-  /** Another interval counts at once. */
+  /** A changed interval applies immediately. */
   get #cycleAtMs(): number {
     const { atMs, stretch } = this.#cycle;
     return atMs + this.#config.intervalSec * 1000 * stretch;
   }
 
-  /** When the next look at those who wait is due. */
+  /** Time of the next check for waiting jobs. */
   get #lookAtMs(): number {
     if (this.#waitedBefore !== undefined) return this.#cycleAtMs;
     return this.#cycleAtMs - this.#config.intervalSec * 1000 * LOOK_AHEAD;
   }
 
-  /** When it is time: stops what has had its turn, or is too much. */
+  /** Once per cycle, stops jobs that have had their turn or exceed the slots. */
   async #rotate(): Promise<void> {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
@@ -261,7 +261,7 @@ export class Scheduler {
       others: running.length < 2 ? [] : await this.#others(),
     });
     if (surplus.length > 0) {
-      // Nodes with less to do should have these jobs, and are left to take them for a while.
+      // Leave these jobs to less busy nodes for a while.
       this.#yielding = { untilMs: nowMs + YIELD_MS, jobsMax: running.length - surplus.length };
     }
     const stops = [...forWaiting, ...surplus];
@@ -270,7 +270,7 @@ export class Scheduler {
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });
   }
 
-  /** Other members that take jobs, as they reported last. */
+  /** Other nodes that run jobs, from their last reports. */
   async #others(): Promise<readonly OtherNode[]> {
     const found = await this.#kv.read(async (tx) => {
       const members = await this.#jobs.workers.members(tx.snapshot);
@@ -289,7 +289,7 @@ export class Scheduler {
     return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
   }
 
-  /** Groups with jobs here of which no more may run, and how many of the jobs here should stop. */
+  /** Groups at or above their limit with jobs here, and how many of these jobs should stop. */
   #crowded(): Promise<ReadonlyMap<string, number>> {
     const held = this.#running.meter.groups();
     const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax };
@@ -308,7 +308,7 @@ export class Scheduler {
     );
   }
 
-  /** Charges groups for what their jobs ran here: when one has ended, and once in an instalment. */
+  /** Charges groups for run time: after a job has ended, and once per instalment. */
   async #charge(): Promise<void> {
     const nowMs = this.#runtime.clock.monotonicMs();
     if (nowMs < this.#chargeAtMs) return;
@@ -316,7 +316,7 @@ export class Scheduler {
     await this.#sendBill();
   }
 
-  /** When groups are to be charged next; infinite while they owe nothing. */
+  /** Next time to charge groups; infinite if nothing is owed. */
   get #chargeAtMs(): number {
     if (this.#running.meter.hasEnded) return this.#chargedAtMs + CHARGE_MS_MIN;
     if (this.#running.count === 0) return Number.POSITIVE_INFINITY;
@@ -336,7 +336,7 @@ export class Scheduler {
     return (isYielding ? Math.min(jobsMax, this.#yielding.jobsMax) : jobsMax) - this.#running.count;
   }
 
-  /** Starts what is due and fits, or learns that nothing is. */
+  /** Starts due jobs that fit, or records that none is due. */
   async #acceptDue(worker: WorkerId): Promise<void> {
     const acceptance = await this.#kv.transact((tx) =>
       this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
@@ -349,7 +349,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // A job begins with work on its request, which may be long. What ends all jobs of the node comes after this loop, so none is missed.
+    // Starting a job processes its request, which may be long. An expulsion is handled after this
+    // loop, and includes all jobs.
     const turns = new Turns(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
@@ -375,17 +376,17 @@ export class Scheduler {
     if (clock.monotonicMs() >= emptyUntilMs) this.#forgetEmpty();
   }
 
-  /** Settles when a job enters the queue, a run ends, or settings change. */
+  /** Settles when a job is enqueued, a run ends, or settings change. */
   async #anyEvent(over: AbortSignal): Promise<void> {
     const empty = this.#empty;
     const heard = async (enqueued: Watch): Promise<void> => {
       try {
         await enqueued.fired(over);
-        // The other nodes have heard it, too.
+        // Other nodes have been woken as well.
         const standBackMs = this.#jobs.standBackMs();
         if (standBackMs > 0) await this.#runtime.clock.sleep(standBackMs, over);
       } finally {
-        // A watch that broke tells nothing any more, so that the queue has to be asked.
+        // A broken watch is unreliable, so the queue must be asked.
         if (!over.aborted) this.#forgetEmpty();
       }
     };

@@ -349,8 +349,8 @@ export class HttpRequests {
 
   /**
    * Returns the result of `begin`, which reads the beginning of an answer. If the connection breaks
-   * during that, the request is repeated, as if no answer had come. `begin` gets answers with status
-   * 200 only; all others are returned unread.
+   * during that, the request is repeated, as if no answer had come. `begin` gets answers with
+   * status 200 only; all others are returned unread.
    */
   async begin<T>(
     method: Method,
