@@ -139,7 +139,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   for (const [content, reason] of [
     [middle, "the checksum of a block is wrong"],
     [bytes.subarray(0, -100), "it ends too early"],
-    [Buffer.from("not a backup at all"), "it does not begin like a backup"],
+    [Buffer.from("not a backup at all"), "it does not have a known backup format"],
   ] as const) {
     writeFileSync(damaged, content);
     const text = expect.stringContaining(`tandem: The backup is damaged: ${reason}`);
