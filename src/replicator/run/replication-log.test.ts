@@ -167,6 +167,13 @@ test("sequences keep the digits of their numbers, as texts", () => {
   });
 });
 
+test.each(["9007199254740993", "[9007199254740993]", "1.0", '"9007199254740993"', "null"])(
+  "%s is not a log",
+  (text) => {
+    expect(parseReplicationLog(text)).toBeUndefined();
+  },
+);
+
 test("dates are RFC 1123", () => {
   expect(httpDate(Date.UTC(2013, 9, 10, 5, 56, 38))).toBe("Thu, 10 Oct 2013 05:56:38 GMT");
 });

@@ -5,7 +5,6 @@
  */
 import {
   hasJsonNumber,
-  isJsonObject,
   type JsonText,
   jsonKind,
   keepsForm,
@@ -89,7 +88,7 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
 
 /** The log with the numbers of its sequences in their original form. */
 function withExactSequences(log: Members, text: JsonText): Members {
-  if (keepsForm(text) || !isJsonObject(log)) return log;
+  if (keepsForm(text) || jsonKind(text) !== "object") return log;
   const exact: Record<string, unknown> = {};
   for (const { name, value } of splitObject(text)) {
     if (name === "source_last_seq") exact[name] = parseJson(value);
