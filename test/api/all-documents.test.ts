@@ -285,6 +285,22 @@ describe("_all_docs", () => {
     },
   ]);
 
+  test("keeps the digits of numbers in what it repeats", async () => {
+    const { ask } = await openFilms();
+    const body = (text: string) => ({
+      body: text,
+      headers: { "content-type": "application/json" },
+    });
+    const keys = await ask("POST /films/_all_docs", body('{"keys":[9007199254740993,[1.0]]}'));
+    expect(keys.text).toContain('{"key":9007199254740993,"error":"not_found"}');
+    expect(keys.text).toContain('{"key":[1.0],"error":"not_found"}');
+    const flag = await ask("POST /films/_all_docs", body('{"include_docs":9007199254740993}'));
+    expect(flag).toMatchObject({
+      status: 400,
+      json: { reason: "Invalid boolean parameter: 9007199254740993" },
+    });
+  });
+
   test("goes on over many pages, without loss or repetition", async () => {
     const { ask } = await openFilms();
     const ids = Array.from({ length: 2_300 }, (_, index) => `d${String(index).padStart(5, "0")}`);

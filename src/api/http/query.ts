@@ -1,5 +1,5 @@
 /** Query parameters, with CouchDB's messages for invalid ones. */
-import { outlineJson, parseJson } from "../../base/index.ts";
+import { outlineJson, parseJson, printJson } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
 
@@ -27,7 +27,7 @@ export function booleanOf(value: unknown): boolean {
   const word = typeof value === "string" ? value.toLowerCase() : value;
   if (word === true || word === "true") return true;
   if (word === false || word === "false") return false;
-  throw queryError(`Invalid boolean parameter: ${JSON.stringify(value)}`);
+  throw queryError(`Invalid boolean parameter: ${printJson(value)}`);
 }
 
 /** A non-negative integer; undefined if absent. */

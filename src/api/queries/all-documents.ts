@@ -1,5 +1,5 @@
 /** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
-import { type JsonText, jsonKind, type LongText, splitArray } from "../../base/index.ts";
+import { type JsonText, jsonKind, type LongText, printJson, splitArray } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
@@ -227,11 +227,11 @@ function* rowPieces(
   row: Row | NoRow,
   document: JsonText | LongText | undefined,
 ): Generator<Piece, void> {
-  const key = JSON.stringify(row.id);
   if (row.kind === "missing") {
-    yield `${separator}{"key":${key},"error":"not_found"}`;
+    yield `${separator}{"key":${printJson(row.id)},"error":"not_found"}`;
     return;
   }
+  const key = JSON.stringify(row.id);
   const deleted = row.kind === "deleted" ? ',"deleted":true' : "";
   const value = `{"rev":${JSON.stringify(row.rev)}${deleted}}`;
   const head = `${separator}{"id":${key},"key":${key},"value":${value}`;
