@@ -1,7 +1,12 @@
 /** Requests that travel together to the API (decision 304): each is answered as if it had come alone. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
-import { type BatchMessage, BatchReader, batchMessage } from "../../src/protocol/index.ts";
+import {
+  BATCH_BODY_BYTES_MAX,
+  type BatchMessage,
+  BatchReader,
+  batchMessage,
+} from "../../src/protocol/index.ts";
 import { type Answer, type OpenApi, openApi, openFilms } from "./api.fixture.ts";
 import { refusal } from "./rows.ts";
 
@@ -182,6 +187,21 @@ test("an answer that is too long for a batch is to be asked for alone", async ()
   expect(long).toMatchObject({ head: { request: 0, alone: true, bytes: 0 } });
   expect(long?.head.status).toBeUndefined();
   expect(short?.head.status).toBe(200);
+});
+
+test("an answer of the longest body that a batch may hold is part of it", async () => {
+  const films = await openFilms();
+  const request = { method: "GET", path: "/films/_local/long" };
+  const writeAndRead = async (length: number): Promise<BatchMessage | undefined> => {
+    await films.ask("PUT /films/_local/long", { body: { text: "x".repeat(length) } });
+    const [answer] = await answersTo(films, [request]);
+    await films.ask("DELETE /films/_local/long");
+    return answer;
+  };
+  const around = Number((await writeAndRead(0))?.head.bytes);
+  const longest = BATCH_BODY_BYTES_MAX - around;
+  expect((await writeAndRead(longest))?.head).toMatchObject({ bytes: BATCH_BODY_BYTES_MAX });
+  expect((await writeAndRead(longest + 1))?.head).toMatchObject({ alone: true, bytes: 0 });
 });
 
 test("answers that are long together are not all held, and those that are left out are to be asked for alone", async () => {

@@ -98,6 +98,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     });
     await show("/new");
     await page.getByLabel("Source address").fill("films");
+    expect(await page.getByText("may change nothing").count()).toBe(0);
     await page.getByLabel("Target address").fill("films-2");
     await page.getByLabel("Database", { exact: false }).first().fill("films");
     await page.getByRole("status").getByText("Database: expected _replicator").waitFor();
@@ -156,6 +157,45 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("list", { name: "What it would do" }).count()).toBe(0);
     await question.click();
     await page.getByRole("button", { name: "Store the rule" }).waitFor();
+  });
+
+  test("failing groups emphasize the fix of a rejected login, and a command is sent once", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const groupOf = (failureClass: string) => ({
+      ...{ class: failureClass, side: "source", host: `${failureClass}.example`, count: 5 },
+      ...{ since: "2026-01-01T00:00:00Z", error: failureClass, reason: "no", next_try: null },
+      example: "_replicator/a",
+    });
+    const groups = ["unauthorized", "forbidden", "unreachable"].map(groupOf);
+    await page.route("**/_tandem/failing", (route) =>
+      route.fulfill({ json: { total_rows: 3, jobs: 15, groups } }),
+    );
+    await page.route(/\/_tandem\/jobs\?/, (route) =>
+      route.fulfill({ json: { total_rows: 5, bookmark: null, jobs: [] } }),
+    );
+    await show("/nodes");
+    await show("/");
+    const buttons = page.getByRole("button", { name: /^Replace credential/ });
+    await buttons.nth(2).waitFor();
+    expect(await page.getByRole("link", { name: /^Failing/ }).textContent()).toMatch(/\D5jobs$/);
+    const looks = await buttons.evaluateAll((all) => all.map(({ className }) => className));
+    expect(looks).toEqual(["primary", "primary", ""]);
+
+    let sentCount = 0;
+    await page.route(/\/_tandem\/jobs\/_retry/, (route) => {
+      sentCount++;
+      return route.fulfill({ json: { ok: true, matched: 5, changed: 5 } });
+    });
+    const letGo = await hold(page, /\/_tandem\/jobs\/_retry/);
+    await page.getByRole("button", { name: /^Retry unauthorized/ }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Retry", exact: true }).click();
+    const working = dialog.getByRole("button", { name: "Working…" });
+    await working.waitFor();
+    expect(await working.isDisabled()).toBe(true);
+    letGo();
+    await page.getByText("5 of 5 jobs").waitFor();
+    expect(sentCount).toBe(1);
   });
 
   test("jobs are counted for the credential that stands in the form, and refusals are said", async () => {

@@ -289,6 +289,15 @@ describe("the form of a replication", () => {
     expect(documentOf(all, odd)).toEqual({ ...rest, documents: { other: true } });
   });
 
+  test.each([["a"], [[1, 2]], [["a", 2]], [{ a: "b" }], [null]])(
+    "keeps doc_ids that are not a list of strings: %j",
+    (ids) => {
+      const document = { source: "https://couch.example/a", target: "copy", doc_ids: ids };
+      const fields = fieldsOf(document, "_replicator", "odd");
+      expect(documentOf(fields, document)).toEqual(document);
+    },
+  );
+
   test("refuses a number that would not arrive as it was typed, and takes sequences of each kind", () => {
     expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
       [5, "abc"],

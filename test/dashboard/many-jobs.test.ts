@@ -127,6 +127,21 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     expect(faults).toEqual([]);
   });
 
+  test("rows stay apart when the window becomes narrow", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await crowd(page);
+    await show("/jobs");
+    const rows = page.locator("tbody tr");
+    await rows.nth(1).waitFor();
+    await page.setViewportSize({ width: 400, height: 800 });
+    // The height of a row is that of a narrow one as soon as the page has noticed.
+    await page.waitForFunction(
+      'document.querySelector("tbody tr").getBoundingClientRect().height > 60',
+    );
+    const [first, second] = [await rows.nth(0).boundingBox(), await rows.nth(1).boundingBox()];
+    expect(second?.y).toBeGreaterThanOrEqual((first?.y ?? 0) + (first?.height ?? 0));
+  });
+
   test("the first are there after less than a second of work, and one request for them", async () => {
     const { page } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);

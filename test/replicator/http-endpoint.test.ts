@@ -112,6 +112,18 @@ describe.each([false, true])("of a feed that is continuous: %j,", (continuous) =
   });
 });
 
+test("short requests about one database may be batched", async () => {
+  const asked: FetchRequest[] = [];
+  const endpoint = open((request) => {
+    asked.push(request);
+    return { status: 200, body: '{"update_seq":7,"instance_start_time":"0","pending":3}' };
+  });
+  await endpoint.info(signal);
+  await endpoint.pendingChangeCount("5-x", signal);
+  await endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal).catch(() => {});
+  expect(asked.map(({ batchRoot }) => batchRoot)).toEqual(Array(3).fill("http://host/"));
+});
+
 test("rows with a document, or without a revision, are rows", async () => {
   const rows = [
     { seq: "1-x", id: "a", changes: [{ rev: "2-a" }], deleted: true, doc: { _id: "a" } },

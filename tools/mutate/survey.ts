@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { SourceMap, type SourceMapping } from "node:module";
-import { dirname, join, relative } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll } from "vitest";
 
@@ -94,7 +94,7 @@ function open(path: string): Script {
     const column = content.search(/\S/);
     const entry = map.findEntry(number, Math.max(0, column)) as Partial<SourceMapping>;
     if (column >= 0 && entry.originalSource !== undefined) {
-      const source = relative(ROOT, join(dirname(path), entry.originalSource));
+      const source = relative(ROOT, resolve(dirname(path), entry.originalSource));
       lines.push({ offset: start + column, path: source, line: (entry.originalLine ?? 0) + 1 });
     }
     start += content.length + 1;

@@ -1,6 +1,7 @@
 /** Results of checking a replication, next to the fields concerned. */
 import type { ComponentChildren } from "preact";
 import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
+import { jobName } from "../api/types.ts";
 import { formatCount } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
@@ -85,15 +86,14 @@ export function OtherFindings({ checked: { found } }: { checked: Checked }) {
 }
 
 function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
-  const { id, database, doc_id: documentId, state } = job;
-  const name = database === null || documentId === null ? id : `${database}/${documentId}`;
+  const name = jobName(job);
   return (
     <p class="finding finding-bad">
       Another job does the same, and only one of them can run:{" "}
       <a href={linkTo(["jobs", name])}>
         <Foreign text={name} />
       </a>{" "}
-      is {state}.
+      is {job.state}.
     </p>
   );
 }

@@ -28,6 +28,11 @@ test("parts without headers, and without a body, are parts", async () => {
   expect(await read(pieces(text))).toEqual(["plain", "", "last"]);
 });
 
+test("a part that ends within its headers is an error", async () => {
+  const text = "--b\r\nX-Y: z\r\n--b\r\n\r\nlast\r\n--b--";
+  await expect(read(pieces(text))).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
+});
+
 test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
   "a body that ends after %i bytes is an error, not a shorter list",
   async (length) => {

@@ -47,21 +47,19 @@ export async function* parseMultipart(
   dicer.on("part", (stream) => {
     current = stream;
     const headers = new Map<string, string>();
-    // Dicer announces no headers for a part without any.
-    let announced = false;
-    const announcePart = (): void => {
-      if (announced) return;
-      announced = true;
-      announce({ kind: "part", part: { headers, body: bytesOf(stream, onPartRead) } });
-    };
+    let hasHeaders = false;
     stream.on("header", (header: object) => {
+      hasHeaders = true;
       for (const [name, values] of Object.entries(header as Record<string, string[]>)) {
         headers.set(name.toLowerCase(), decoded(values.join(", ")));
       }
-      announcePart();
+      announce({ kind: "part", part: { headers, body: bytesOf(stream, onPartRead) } });
     });
-    stream.once("readable", announcePart);
-    stream.once("end", announcePart);
+    // Dicer drops a part that ends within its headers. The event precedes the body, or the end.
+    stream.once("readable", () => {
+      if (!hasHeaders)
+        announce({ kind: "error", error: new Error("The headers of a part end early") });
+    });
     stream.on("error", (error: unknown) => announce({ kind: "error", error }));
   });
   dicer.on("finish", () => announce({ kind: "end" }));

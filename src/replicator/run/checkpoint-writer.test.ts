@@ -13,9 +13,12 @@ const { signal } = new AbortController();
 function openWriter({
   parkedAt,
   ownership = async () => {},
+  storedLog,
 }: {
   readonly parkedAt?: CheckpointWriterParts["parkedAt"];
   readonly ownership?: () => Promise<void>;
+  /** The replication log of both sides. */
+  readonly storedLog?: object;
 }) {
   const order: string[] = [];
   const endpoint = {
@@ -23,6 +26,7 @@ function openWriter({
       order.push("write");
       return "1";
     },
+    readLocal: async () => storedLog && { revision: "0-1", body: JSON.stringify(storedLog) },
     readLog: async () => {
       order.push("read");
       return undefined;
@@ -79,3 +83,27 @@ test.each([
     }
   }
 });
+
+/** A replication log that ends at this sequence. */
+const logAt = (sequence: number): object => ({
+  session_id: "a",
+  source_last_seq: sequence,
+  history: [{ session_id: "a", recorded_seq: sequence }],
+});
+
+test.each([
+  ["its checkpoint", logAt(7), true],
+  ["another checkpoint", logAt(6), false],
+  ["no checkpoint", undefined, false],
+])(
+  "a run that has copied nothing continues where the last one parked if both sides have %s",
+  async (...[_, storedLog, isFound]) => {
+    const parkedAt = { sequence: 7, ...PLACE };
+    const { writer, order } = openWriter({ parkedAt, ...(storedLog && { storedLog }) });
+    writer.begin(7, undefined);
+    const writing = writer.write(signal);
+    if (isFound) await writing;
+    else await expect(writing).rejects.toMatchObject({ code: "REPLICATOR_PARKED_PLACE_LOST" });
+    expect(order).toEqual([]);
+  },
+);

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../host/index.ts";
+import { BudgetMeter } from "./budget-meter.ts";
+
+/** A meter whose reservations begin immediately, and their amounts. */
+function openMeter(perSec: number) {
+  const reserved: number[] = [];
+  const meter = new BudgetMeter({
+    clock: createSystemRuntime().clock,
+    rate: () => perSec,
+    reserve: async (amount) => {
+      reserved.push(amount);
+      return 0;
+    },
+    changed: () => new AbortController().signal,
+  });
+  return { meter, reserved };
+}
+
+test("everything spent was reserved before, a tenth of a second ahead", async () => {
+  const { meter, reserved } = openMeter(20);
+  const { signal } = new AbortController();
+  await meter.spend(1, signal);
+  expect(reserved).toEqual([2]);
+  await meter.spend(1, signal);
+  expect(reserved).toEqual([2]);
+  await meter.spend(5, signal);
+  expect(reserved).toEqual([2, 5]);
+  await meter.spend(1, signal);
+  expect(reserved).toEqual([2, 5, 2]);
+});
