@@ -112,12 +112,14 @@ test("a frontend shows a job that runs elsewhere, and a parked one, as the table
     const queue = await world.until(
       frontend.kv.read((tx) => frontend.jobs.counts.read(tx, "replication", "_replicator")),
     );
+    const figures = await world.until(frontend.replicator.figures.read());
     return {
       jobs: jobs.map(({ state }: { state: string }) => state),
       docs: docs.map(({ state }: { state: string }) => state),
       tasks: tasks.map(({ node }: { node: string }) => node),
       parked: own.jobs.map(({ parked }: { parked: boolean }) => parked),
       queue,
+      gauges: { running: figures.states.running, parked: figures.parkedCount },
     };
   };
   await world.time.run(world.time.nowMs + 10_000);
@@ -127,6 +129,7 @@ test("a frontend shows a job that runs elsewhere, and a parked one, as the table
     tasks: ["first"],
     parked: [false],
     queue: { pending: 0, running: 1, finished: 0 },
+    gauges: { running: 1, parked: 0 },
   });
   await world.time.run(world.time.nowMs + 120_000);
   expect(await views()).toEqual({
@@ -134,6 +137,7 @@ test("a frontend shows a job that runs elsewhere, and a parked one, as the table
     tasks: [],
     parked: [true],
     queue: { pending: 1, running: 0, finished: 0 },
+    gauges: { running: 1, parked: 1 },
   });
   await worker.stop();
   await frontend.stop();
