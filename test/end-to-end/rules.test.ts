@@ -198,7 +198,7 @@ test("a database that cannot be copied keeps no other from it, and is named", as
   const ran = await tandem(["replicate", "--all", ...sides, "--databases", "odd-*"]);
   expect(ran.code).toBe(1);
   expect(ran.output).toContain("2 databases, 1 document written; 1 is not whole");
-  expect(ran.output).toContain('odd-7: invalid_name: "7" is no name of a database');
+  expect(ran.output).toContain('odd-7: invalid_name: "7" is not a valid database name');
   expect((await ask(target, "GET", "/x/first")).status).toBe(200);
 });
 
