@@ -125,7 +125,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Target address").fill("");
     await endsSession();
     await logIn("rita");
-    await page.getByText("may change nothing").waitFor();
+    await page.getByText("Read-only user").waitFor();
     expect(await page.getByLabel("Source address").count()).toBe(0);
   });
 

@@ -113,7 +113,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     ]);
     await page.getByRole("link", { name: "First rules" }).waitFor();
     await show("/new-rule");
-    await page.getByText("may change nothing").waitFor();
+    await page.getByText("Read-only user").waitFor();
     expect(faults).toEqual([]);
   });
 
