@@ -266,7 +266,7 @@ test("what is no batch is refused", async () => {
     refusal(415, "bad_content_type", `Content-Type must be ${TYPE}`),
   );
   expect(await send(films, '{"bytes":1}\n')).toMatchObject(
-    refusal(400, "bad_request", "The batch ends within a message"),
+    refusal(400, "bad_request", "The batch ends inside a message"),
   );
   expect(await send(films, "x\n")).toMatchObject(
     refusal(

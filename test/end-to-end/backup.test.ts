@@ -150,7 +150,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   }
   const missing = join(folder, "missing");
   for (const [path, reason] of [
-    [missing, `${missing}: there is no such file or folder`],
+    [missing, `${missing}: no such file or folder`],
     [folder, `${folder} is a folder`],
   ] as const) {
     const text = expect.stringContaining(reason);

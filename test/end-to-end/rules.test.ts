@@ -217,7 +217,7 @@ test.each([
 test.each([
   [["--databases", "a*"], "--databases goes with --all"],
   [["--overwrite-security", "a*"], "--overwrite-security goes with --all"],
-  [["--all", "--since", "7"], "--since goes with one database, and not with --all"],
+  [["--all", "--since", "7"], "--since cannot be combined with --all"],
 ])("replicate %j is wrong use", async (flags, reason) => {
   const ran = await tandem(["replicate", source.url, target.url, ...flags]);
   expect([ran.code, ran.output]).toEqual([2, expect.stringContaining(reason)]);

@@ -139,7 +139,7 @@ test.each<[string, unknown, string]>([
   [
     "PUT /_tandem/rules/users",
     { ...RULE, headers: { x: "y".repeat(40_000) } },
-    "A rule has 32768 bytes at most",
+    " bytes; at most 32768 are allowed",
   ],
   ["GET /_tandem/rules?x=1", undefined, "Unknown parameter x. Choose from: limit, bookmark"],
 ])("%s with %j is 400 and says why", async (request, body, reason) => {

@@ -39,7 +39,7 @@ describe("a setting without effect", () => {
     configuration.delete("couchdb", "use_cfile");
     configuration.set("tandem", "utils_dir", "/tmp");
     expect(messages.slice(3)).toEqual([
-      "[couchdb] use_cfile has no effect: databases are no files of their own",
+      "[couchdb] use_cfile has no effect: databases are not separate files",
       "[tandem] utils_dir is read from the file that --config names, when a node starts",
     ]);
   });
@@ -54,7 +54,7 @@ describe("a setting without effect", () => {
   ])("[%s] %s may be meant as %s", (section, key, meant) => {
     const question = meant === undefined ? "" : `; did you mean ${meant}?`;
     expect(ineffectiveness({ section, key }, SETTINGS)).toBe(
-      `[${section}] ${key} is no setting${question}`,
+      `[${section}] ${key} is not a setting${question}`,
     );
   });
 

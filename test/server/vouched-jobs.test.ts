@@ -191,7 +191,7 @@ test("a job ends when its owner is deleted, whom the database still names; one t
   await ask("PUT", "/named/one", ROOT, {});
   expect(await jobOfDocument("mays")).toMatchObject({
     state: "crashing",
-    info: { error: 'forbidden: the owner "may" is no user any more' },
+    info: { error: 'forbidden: the owner "may" is no longer a user' },
   });
   expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
 });

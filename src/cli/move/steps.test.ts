@@ -137,7 +137,7 @@ test("a document that only has the name of one that was deleted there stays here
   };
   const document = { _id: "a", _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
   const { found, asked } = await outcomes(back, from, { ...HERE, "GET /_replicator/a": document });
-  expect(found).toMatchObject([{ outcome: "not from there, stays", isProblem: false }]);
+  expect(found).toMatchObject([{ outcome: "not from there, kept", isProblem: false }]);
   expect(asked.here).not.toContain(DELETE);
 });
 
