@@ -742,4 +742,33 @@ export const NAMED_FAULTS = [
     replacement: "overwritesSecurity !== false &&",
     tests: ["test/replicator/rules.test.ts"],
   },
+  {
+    rule: "query_params may be a string",
+    path: "src/replicator/request/parse-replication.ts",
+    text: '  if (!isObject(value)) {\n    throw new ReplicationInvalidError("parameter `query_params',
+    replacement: '  if (false) {\n    throw new ReplicationInvalidError("parameter `query_params',
+    tests: ["src/replicator/request/parse-replication.test.ts"],
+  },
+  {
+    rule: "create_target_params may be a string",
+    path: "src/replicator/request/parse-replication.ts",
+    text: '  if (!isObject(value)) {\n    throw new ReplicationInvalidError("parameter `create_target_params',
+    replacement:
+      '  if (false) {\n    throw new ReplicationInvalidError("parameter `create_target_params',
+    tests: ["src/replicator/request/parse-replication.test.ts"],
+  },
+  {
+    rule: "a run that worked while its source was asked parks",
+    path: "src/replicator/run/when-quiet.ts",
+    text: "!run.hasWork && run.quietSinceMs === quietSinceMs",
+    replacement: "!run.hasWork",
+    tests: ["src/replicator/run/when-quiet.test.ts"],
+  },
+  {
+    rule: "an empty form is being checked",
+    path: "src/dashboard/pages/use-check.ts",
+    text: "isChecking: false,\n    error: undefined,\n  });",
+    replacement: "isChecking: true,\n    error: undefined,\n  });",
+    tests: ["test/dashboard/editing.test.ts"],
+  },
 ];
