@@ -1,7 +1,8 @@
-/** The table of planted faults names places that exist, and tests that exist. */
+/** The tables of planted faults name places and tests that exist, and changes that the tool makes. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { EXPLAINED_FAULTS } from "../tools/mutate/explained-faults.mjs";
 import { drawFaults, faultsOf } from "../tools/mutate/faults.mjs";
 import { NAMED_FAULTS } from "../tools/mutate/named-faults.mjs";
 
@@ -12,6 +13,20 @@ test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))("%s", (_, f
   expect(parts).toHaveLength(2);
   expect(fault.tests.filter((file) => !existsSync(pathOf(file)))).toEqual([]);
 });
+
+test.each(EXPLAINED_FAULTS.map((fault) => [fault.path, fault.reason, fault] as const))(
+  "a fault in %s is explained: %s",
+  (_, reason, { path, text, replacement }) => {
+    const before = readFileSync(pathOf(path), "utf8");
+    expect(before.split(text)).toHaveLength(2);
+    const after = before.replace(text, () => replacement);
+    const planted = faultsOf(path, before).map(
+      ({ from, to, replacement: other }) => before.slice(0, from) + other + before.slice(to),
+    );
+    expect(planted).toContain(after);
+    expect(reason).not.toBe("");
+  },
+);
 
 const TEXT = `export function first(list: readonly number[], limit = 5): number | undefined {
   if (list.length < limit && limit > 0) return list[0];

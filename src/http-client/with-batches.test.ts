@@ -75,6 +75,21 @@ const texts = (answers: readonly FetchResponse[]): Promise<string[]> =>
 const askAll = (fetch: Fetch, requests: readonly FetchRequest[]): Promise<FetchResponse[]> =>
   Promise.all(requests.map((request) => fetch(request)));
 
+test("requests that were all aborted while they waited are not sent", async () => {
+  const { fetch, clock, release, busy, paths } = await openBusy();
+  const leaving = new AbortController();
+  const waiting = askAll(
+    fetch,
+    ["a", "b"].map((path) => short(path, { signal: leaving.signal })),
+  );
+  leaving.abort(new Error("The client has left"));
+  await expect(waiting).rejects.toThrow("The client has left");
+  release();
+  await busy;
+  await clock.sleep(0);
+  expect(paths()).toEqual([]);
+});
+
 test("requests to a Tandem travel together while another one is under way, and each gets its answer", async () => {
   const { fetch, paths, requests } = await openBusy();
   const post = { method: "POST", body: '{"é":1}', headers: { "content-type": "text/x" } } as const;

@@ -22,6 +22,7 @@ test("the interval grows by a fifth with each 429, up to 25 s", () => {
 
 test("answers that were in flight together count once", () => {
   expect(afterTooMany(at(24), 80)).toEqual(at(24));
+  expect(afterTooMany(at(24, 1000), 1080)).toEqual(at(24, 1000));
   expect(afterAnswer(at(24), 80)).toEqual(at(24));
 });
 

@@ -4,6 +4,13 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 
 const conflict = { error: "conflict", reason: "Document update conflict." };
 
+test.each(["_bulk_docs", "_revs_diff"])("%s accepts no type but JSON", async (path) => {
+  const { ask } = await openFilms();
+  const headers = { "Content-Type": "application/xml" };
+  const answer = await ask(`POST /films/${path}`, { body: '{"docs":[]}', headers });
+  expect(answer).toMatchObject({ status: 415, json: { error: "bad_content_type" } });
+});
+
 describe("_bulk_docs", () => {
   testRows(FILMS, [
     {

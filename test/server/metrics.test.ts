@@ -44,6 +44,12 @@ test("the times of requests are a summary", async () => {
   expect(text).toContain(`# TYPE ${name} summary`);
 });
 
+test("metrics that CouchDB has and Tandem lacks are of CouchDB's type", async () => {
+  const text: string = await ask("GET", "/_node/_local/_prometheus");
+  expect(text).toContain("# TYPE couchdb_couch_replicator_cluster_is_stable gauge");
+  expect(text).toContain("# TYPE couchdb_couch_log_requests_total counter");
+});
+
 test("requests are counted by method and by status", async () => {
   const before = await sample('couchdb_httpd_status_codes{code="404"}');
   await ask("GET", "/nope");

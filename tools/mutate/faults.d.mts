@@ -1,6 +1,9 @@
 export interface Fault {
   readonly path: string;
   readonly rule: string;
+  /** Range of the changed text. */
+  readonly from: number;
+  readonly to: number;
   readonly line: number;
   readonly text: string;
   readonly replacement: string;

@@ -6,8 +6,8 @@
  * A survey notes once which lines each test file runs, in its own process and in the programs that it starts. A fault is then met by the
  * files that run its line, those of its name and the quickest first, for `--seconds` of their usual time. `--in`, which may be repeated,
  * is the beginning of `src/path.ts:line`. `--named` plants those of `named-faults.mjs` that the text
- * names; "" names all.
- * Exit code 1 if a fault survived.
+ * names; "" names all. Survivors in `explained-faults.mjs` are printed with their explanation.
+ * Exit code 1 if another fault survived.
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -25,6 +25,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { EXPLAINED_FAULTS } from "./explained-faults.mjs";
 import { drawFaults, faultsOf } from "./faults.mjs";
 import { NAMED_FAULTS } from "./named-faults.mjs";
 
@@ -81,14 +82,27 @@ function report() {
   const noticed = outcomes.filter(
     (outcome) => outcome.noticedBy !== undefined && !isUnreliable(outcome),
   );
+  const explained = survivors.filter(({ fault }) => explanationOf(fault) !== undefined);
+  const openCount = outcomes.length - noticed.length - explained.length;
   const waits = noticed.filter(({ noticedBy }) => noticedBy.endsWith(IN_VAIN)).length;
-  const share = (100 * (noticed.length / Math.max(1, outcomes.length))).toFixed(1);
-  say(`\n${noticed.length} of ${outcomes.length} noticed (${share} %)`);
-  say(`of these ${waits} by a wait in vain`);
-  for (const { fault } of survivors) say(`survived: ${shown(fault)}`);
+  const counts = `${noticed.length} noticed, ${explained.length} explained, ${openCount} open`;
+  say(`\n${outcomes.length} tried, ${counts}`);
+  say(`of those noticed, ${waits} by a wait in vain`);
+  for (const { fault } of explained)
+    say(`explained: ${shown(fault)}\n     ${explanationOf(fault)}`);
+  for (const { fault } of survivors)
+    if (explanationOf(fault) === undefined) say(`survived: ${shown(fault)}`);
   for (const { fault } of outcomes.filter(isUnreliable)) say(`not known: ${shown(fault)}`);
   for (const line of unreliable) say(`fails without a fault: ${line}`);
-  if (survivors.length + unreliable.length > 0) process.exitCode = 1;
+  if (openCount + unreliable.length > 0) process.exitCode = 1;
+}
+
+/** Returns why no test notices a fault: the reason of the entry that changes the file in the same way. */
+function explanationOf({ path, from, to, replacement }) {
+  const before = textOf(path);
+  const after = before.slice(0, from) + replacement + before.slice(to);
+  const isSame = (each) => before.replace(each.text, () => each.replacement) === after;
+  return EXPLAINED_FAULTS.find((each) => each.path === path && isSame(each))?.reason;
 }
 
 /** Runs the tests that noticed faults once more, in a tree without. */
@@ -154,7 +168,9 @@ async function plantInTurn() {
       const outcome = { fault, ...(await plant(tree, fault)) };
       outcomes.push(outcome);
       const { noticedBy, fileCount } = outcome;
-      const end = noticedBy ?? `SURVIVED ${fileCount} files`;
+      const reason = explanationOf(fault);
+      const survived = `SURVIVED ${fileCount} files${reason === undefined ? "" : `: ${reason}`}`;
+      const end = noticedBy ?? survived;
       say(`${index + 1}. ${shown(fault)}\n     ${end}`);
     }
   } finally {

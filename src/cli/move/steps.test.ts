@@ -24,14 +24,19 @@ function serverOf(answers: Answers) {
   return { server: new ReplicatorServer({ ask }), requests };
 }
 
-async function outcomes(step: typeof stop, from: Answers, here: Answers, anyway = false) {
+async function outcomes(
+  step: typeof stop,
+  from: Answers,
+  here: Answers,
+  { anyway = false, only }: Partial<Pick<StepParts, "anyway" | "only">> = {},
+) {
   const there = serverOf(from);
   const own = serverOf(here);
   const parts: StepParts = {
     from: there.server,
     here: own.server,
     fromUrl: "http://old",
-    only: undefined,
+    only,
     limit: 10,
     anyway,
     uuids: async () => ({ here: "", there: "" }),
@@ -100,6 +105,15 @@ test.each([
   expect(found[0]?.reason).toContain(reason);
 });
 
+test.each([
+  { ...job, doc_id: "other" },
+  { ...job, database: "other" },
+])("a job is stopped if its replication runs for another document: %j", async (other) => {
+  const from = { ...RUNNING, [DELETE]: {}, "GET /_scheduler/jobs/id": other };
+  const { found } = await outcomes(stop, from, HERE);
+  expect(found).toMatchObject([{ outcome: "stopped" }]);
+});
+
 const PAUSED = {
   "GET /_tandem/jobs": {
     bookmark: null,
@@ -126,8 +140,13 @@ test.each([
 });
 
 test("only jobs that were taken over are started, and a server that is gone is not asked", async () => {
-  const { found, asked } = await outcomes(start, {}, PAUSED, true);
+  const { found, asked } = await outcomes(start, {}, PAUSED, { anyway: true });
   expect([found.map(({ id }) => id), asked.there]).toEqual([["a"], []]);
+});
+
+test("only chosen jobs are started", async () => {
+  const options = { anyway: true, only: new Set(["b"]) };
+  expect((await outcomes(start, {}, PAUSED, options)).found).toEqual([]);
 });
 
 test("a document that only has the name of one that was deleted there stays here", async () => {

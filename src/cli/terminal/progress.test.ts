@@ -45,5 +45,6 @@ test.each<[number, number | undefined, number]>([
 ])("of %i of %s documents, %i of 30 are filled", (done, total, filled) => {
   const line = drawn(200, (progress) => progress.show(done, total));
   expect(line.replaceAll(/[^█]/g, "")).toHaveLength(filled);
+  expect(line).not.toContain("failed");
   expect(line.includes("pending")).toBe(total !== undefined && total > done);
 });
