@@ -869,4 +869,18 @@ export const NAMED_FAULTS = [
     replacement: "METHODS.includes(method)",
     tests: ["test/server/contract.test.ts"],
   },
+  {
+    rule: "large integers are indexed out of order",
+    path: "src/indexes/index-key.ts",
+    text: "digits.slice(2 * at, 2 * at + 2)",
+    replacement: "digits.slice(2 * at, 3 * at + 2)",
+    tests: ["src/indexes/index-key.test.ts"],
+  },
+  {
+    rule: "integers with an odd number of remaining digits are indexed out of order",
+    path: "src/indexes/index-key.ts",
+    text: "(hex.length % 2)",
+    replacement: "(hex.length % 3)",
+    tests: ["src/indexes/index-key.test.ts"],
+  },
 ];
