@@ -73,5 +73,5 @@ test("a client that goes leaves the line", async () => {
   const leaving = new AbortController();
   const waiting = budget.open().hold(MIB, leaving.signal);
   leaving.abort(new Error("The client has disconnected"));
-  await expect(waiting).rejects.toThrow("has gone");
+  await expect(waiting).rejects.toThrow("has disconnected");
 });
