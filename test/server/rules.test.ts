@@ -132,7 +132,11 @@ test("secrets are shown as masks, which stand for them when the rule is written 
 
 test.each<[string, unknown, string]>([
   ["PUT /_tandem/rules/users", { ...RULE, target: undefined }, "`target` must be a URL with {db}"],
-  ["PUT /_tandem/rules/users", { ...RULE, name: "other" }, "`name` must be that of the path"],
+  [
+    "PUT /_tandem/rules/users",
+    { ...RULE, name: "other" },
+    "`name` must equal the name in the path",
+  ],
   ["PUT /_tandem/rules/a%20b", RULE, "The name of a rule must have 1 to 100 letters"],
   ["PUT /_tandem/rules/users?x=1", RULE, "Unknown parameter x. Choose from: dry_run"],
   ["PUT /_tandem/rules/users?dry_run=x", RULE, "Invalid boolean parameter"],

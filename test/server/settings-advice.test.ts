@@ -30,8 +30,8 @@ describe("a setting without effect", () => {
     );
     const messages = announcedOf(configuration);
     expect(messages).toEqual([
-      "[chttpd] prot is no setting; did you mean [chttpd] port?",
-      "[replicator] max_jbos is no setting; did you mean [replicator] max_jobs?",
+      "[chttpd] prot is not a setting; did you mean [chttpd] port?",
+      "[replicator] max_jbos is not a setting; did you mean [replicator] max_jobs?",
       "[smoosh.mine] priority has no effect: there is nothing to compact",
     ]);
     configuration.set("replicator", "max_jobs", "8");
@@ -74,7 +74,7 @@ test("every setting of CouchDB's default.ini has its effect, or has none for a r
   expect(lines.length).toBeGreaterThan(300);
   const unknown = lines.filter((line) => {
     const [section = "", key = ""] = line.split(" ");
-    return ineffectiveness({ section, key }, SETTINGS)?.includes("is no setting");
+    return ineffectiveness({ section, key }, SETTINGS)?.includes("is not a setting");
   });
   expect(unknown).toEqual([]);
 });

@@ -138,7 +138,9 @@ function requestOf(
     const isOwn = OWN_HEADERS.has(name.toLowerCase()) && typeof value === "string";
     if (!isOwn) {
       const names = [...OWN_HEADERS].join(" and ");
-      throw badRequest(`\`headers\` of message ${number} has ${name}; allowed are ${names}`);
+      throw badRequest(
+        `\`headers\` of message ${number} has ${name}; allowed are the strings ${names}`,
+      );
     }
     headers.set(name.toLowerCase(), value);
   }

@@ -98,7 +98,11 @@ test.each([
     { ...RUNNING, "GET /_replicator/_all_docs": rows({ _conflicts: ["1-x"] }) },
     HERE,
   ],
-  ["changed there meanwhile", { ...RUNNING, [DELETE]: new AnswerError(409, "conflict") }, HERE],
+  [
+    "changed there in the meantime",
+    { ...RUNNING, [DELETE]: new AnswerError(409, "conflict") },
+    HERE,
+  ],
 ])("a document is not stopped: %s", async (reason, from, here) => {
   const { found } = await outcomes(stop, from, here);
   expect(found).toMatchObject([{ outcome: "not stopped", isProblem: true }]);
