@@ -1,6 +1,6 @@
-/** Changes feeds of a server, for tests that wait for documents. */
+/** The changes feeds of a server as what tests wait for. */
 
-/** Heartbeat interval that keeps an idle feed from being treated as stalled. */
+/** Keeps a quiet feed from being taken for a dead one. */
 const HEARTBEAT = "heartbeat=10000";
 
 interface Change {
@@ -8,7 +8,7 @@ interface Change {
   readonly deleted?: boolean;
 }
 
-/** Resolves once the database exists and the ids of its non-deleted documents pass. */
+/** Resolves when the database is there and the ids of its documents, those that are not deleted, pass. */
 export async function onceThere(
   serverUrl: string,
   database: string,
@@ -31,7 +31,7 @@ async function onceCreated(serverUrl: string, database: string): Promise<void> {
   }
 }
 
-/** Yields the rows of a continuous feed. Throws when the feed ends. */
+/** The rows of a continuous feed. Throws when it ends. */
 async function* rowsOf<Row>(url: string): AsyncGenerator<Row> {
   const { status, body } = await fetch(url);
   if (status !== 200 || body === null) throw new Error(`${url}: ${status}`);

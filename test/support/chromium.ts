@@ -1,7 +1,6 @@
 /**
- * Browser of the tests: the one in `CHROMIUM_PATH`, the one of the package `@sparticuz/chromium`,
- * or Debian's. The package contains it compressed, with libraries that a small system may lack; it
- * is unpacked once, next to the installed packages.
+ * The browser of the tests: one that `CHROMIUM_PATH` names, the one of the package `@sparticuz/chromium`, or Debian's. The package
+ * has it compressed, with libraries that a small system may not have; it is unpacked once, beside the installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
@@ -11,20 +10,17 @@ import { fileURLToPath } from "node:url";
 
 export interface Chromium {
   readonly executablePath: string;
-  /** Environment variables that the browser needs in addition to those of the tests. */
+  /** What it needs beside the environment of the tests. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
 const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url));
 const DEBIAN = "/usr/bin/chromium";
 
-/**
- * Makes the package unpack its libraries, which it does only on AWS Lambda. It unpacks into the
- * folder for temporary files.
- */
+/** The package unpacks into the folder for temporary files, and its libraries only where it believes to run at Amazon's. */
 const UNPACK = `import("@sparticuz/chromium").then(({ default: chromium }) => chromium.executablePath())`;
 
-/** The browser to start, if this machine can run one. */
+/** Undefined: none starts on this machine. */
 export function findChromium(): Chromium | undefined {
   const named = process.env.CHROMIUM_PATH;
   if (named !== undefined && named !== "") return { executablePath: named, environment: {} };
@@ -50,7 +46,7 @@ function debians(): Chromium | undefined {
   return existsSync(DEBIAN) && starts(found) ? found : undefined;
 }
 
-/** Folder of the package's browser, if the package supports this machine. */
+/** The folder with the package's browser; undefined for a machine that it is not made for. */
 function unpacked(): string | undefined {
   if (process.platform !== "linux" || process.arch !== "x64") return undefined;
   const { version } = createRequire(import.meta.url)("../../package-lock.json").packages[
@@ -68,7 +64,7 @@ function unpacked(): string | undefined {
     if (status !== 0) return undefined;
     renameSync(staging, folder);
   } catch (error) {
-    // Another process has already created it.
+    // Another process was faster.
     if (!existsSync(folder)) throw error;
   } finally {
     rmSync(staging, { recursive: true, force: true });

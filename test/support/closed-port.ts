@@ -1,4 +1,4 @@
-/** A port without a listener. */
+/** A port at which nobody listens. */
 
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";

@@ -1,7 +1,6 @@
 /**
- * Fauxton, as CouchDB serves it. Its package depends on over a thousand build tools, so it is not a
- * dependency: npm downloads only its archive, which is verified by checksum and kept next to the
- * installed packages.
+ * Fauxton, as CouchDB serves it. Its package brings the tools that it is built with, over a thousand packages, so it is none that is
+ * installed: its archive alone is fetched by npm, compared with its checksum, and kept beside the installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -14,10 +13,7 @@ const SHA512 =
   "5ZwPKqstwmQclSHifWBmbyzlBOLoBB3gssGaiEFLPcIzHO0Zxz+uPr/D/Fs6DGH7Hfohw7s6zqcjwU9CRcshfw==";
 const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url));
 
-/**
- * Folder to serve below `/_utils/`, unless it is missing and cannot be downloaded. Throws if the
- * checksum differs.
- */
+/** The folder to serve below `/_utils/`; undefined: it is not there, and cannot be fetched. Throws when it is another one. */
 export function findFauxton(): string | undefined {
   const folder = join(CACHE, `fauxton-${VERSION}`);
   if (!existsSync(folder) && !fetchInto(folder)) return undefined;
@@ -38,7 +34,7 @@ function fetchInto(folder: string): boolean {
     renameSync(staging, folder);
     return true;
   } catch (error) {
-    // Another process has already created it.
+    // Another process was faster.
     if (existsSync(folder)) return true;
     throw error;
   } finally {

@@ -1,7 +1,4 @@
-/**
- * Random histories of a few replication jobs that replicate nothing, for tests of the stored state
- * of jobs.
- */
+/** Random histories of a few replication jobs, without anything that replicates: for tests of what is known of jobs afterwards. */
 
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
@@ -17,14 +14,14 @@ const REVISION = { id: "d", revision: "1-a", status: 403, error: "forbidden", re
 
 export type HistoryNode = ReturnType<typeof composeNode> & { readonly kv: KeyValueStore };
 
-/** A job of the history. */
+/** One of the jobs to which things happen. */
 export interface HistoryJob {
   readonly id: string;
-  /** Adds the job, or requests it again. */
+  /** Adds it, or asks for it once more. */
   add(): Promise<unknown>;
 }
 
-/** Sources of the jobs: some on another server, some local databases. */
+/** What the jobs copy: some from another server, some from a database of ours. */
 export function historyReplication(job: number) {
   const source = job % 2 === 0 ? `http://host${job}:5984/db` : "local";
   return { source, target: `t${job}`, continuous: job < 2 };
@@ -40,7 +37,7 @@ function transientJobs(node: HistoryNode): (job: number) => HistoryJob {
   };
 }
 
-/** Possible events of a job, in any order. */
+/** What may happen to jobs: any of these, in any order, to any of a few. */
 const EVENTS = [
   ...["add", "accept", "accept", "begin", "begin", "report", "checkpoint", "expire", "repair"],
   ...["completed", "stopped", "stalled", "crashed", "crashed", "leave-behind", "arrive"],
@@ -60,13 +57,13 @@ export const JOB_STEP: fc.Arbitrary<Step> = fc.record({
   failure: fc.constantFrom(...FAILURE_CLASSES),
 });
 
-/** Jobs of a node, including those that it holds. */
+/** Jobs of a node, with those that it holds. */
 export class History {
   readonly #node: HistoryNode;
   readonly #made: (job: number) => HistoryJob;
   readonly #held = new Map<string, HeldReplication>();
 
-  /** Creates jobs, transient ones without `made`. */
+  /** Without `made` they are transient jobs. */
   constructor(node: HistoryNode, made: (job: number) => HistoryJob = transientJobs(node)) {
     this.#node = node;
     this.#made = made;
@@ -170,7 +167,7 @@ export class History {
     });
   }
 
-  /** The lock of a job may have been lost. */
+  /** A job may have been taken from us meanwhile. */
   async #asHolder(id: string, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();

@@ -1,8 +1,8 @@
-/** Starts slow files first: started last they would run while other cores are idle. */
+/** Files that take long start first: started last they would run while other cores have nothing left to do. */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { LONG_TESTS } from "./long-tests.ts";
 
-/** Slowest files of `npm test`, followed by all long tests. */
+/** Of `npm test`, and then all that are long. */
 const FIRST = [
   "test/dashboard/browser.test.ts",
   "test/kv/lmdb-conformance.test.ts",

@@ -1,9 +1,9 @@
-/** Documents that are difficult for replicators, and functions that create them on any server. */
+/** The documents that replicators stumble over, and how to make them on any server. */
 import type { Answer } from "./open-process.ts";
 
 type Call = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-/** Ids with every kind of special character. Each must arrive unchanged. */
+/** Ids with every kind of odd character; each must arrive as it is. */
 export const ODD_IDS = [
   "a b",
   "a+b",
@@ -19,10 +19,7 @@ export const ODD_IDS = [
   "[1]{2}|^~`<>",
 ];
 
-/**
- * Fills an existing database with a conflict, a deletion, an updated attachment, a design document
- * and odd ids.
- */
+/** Fills a database that exists with a conflict, a deletion, an updated attachment, a design document, odd ids. */
 export async function writeOddDocuments(
   call: Call,
   database: string,
@@ -31,7 +28,7 @@ export async function writeOddDocuments(
     textType = "text/plain",
   }: {
     readonly ids?: readonly string[];
-    /** Type of the text attachments. Servers store such bytes compressed. */
+    /** The type of the attachments that are text: servers keep such bytes compressed. */
     readonly textType?: string;
   } = {},
 ): Promise<void> {
@@ -40,7 +37,7 @@ export async function writeOddDocuments(
     if (answer.status >= 300) throw new Error(`${id}: ${JSON.stringify(answer.body)}`);
     return answer.body.rev;
   };
-  // Written in bulk, because `..` in a path would be resolved.
+  // In bulk, because a path with `..` in it is a path without.
   const docs = ids.map((id) => ({
     _id: id,
     text: `body of ${id}`,
@@ -92,6 +89,6 @@ export async function writeOddDocuments(
   });
 }
 
-/** Bodies that are preserved byte for byte between databases of this program. */
+/** Bodies that come back byte for byte between our own databases. */
 export const EXACT_BODY =
   '{"big":12345678901234567890,"one":1.0,"hundred":1e2,"zero":-0,"tail":0.1000,"nested":{"__proto__":{"x":1},"constructor":{"y":2},"list":[1.0,{"z":-0}]},"text":"\\u00e9\\ud83c\\udfac/"}';

@@ -1,4 +1,4 @@
-/** The built program as a child process with its data in a temporary folder. */
+/** The built program as a child process, with its data in a temporary folder. */
 import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -13,16 +13,16 @@ import { askUntil, patience } from "./patience.ts";
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
 export interface ProcessOptions {
-  /** Data folder, which is kept. Default: a temporary folder, removed at the end. */
+  /** Kept when given; otherwise a folder of its own, removed at the end. */
   readonly directory?: string;
   readonly ini?: string;
-  /** Configuration common to all processes of a store, placed before `ini`. */
+  /** What the processes of one store have to say of it, before `ini`. */
   readonly storeIni?: string;
   readonly port?: number;
-  /** Additional options of `tandem serve`. */
+  /** Further options of `tandem serve`. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
-  /** Limit of open files. Default: the system's limit. */
+  /** How many files it may open; the system's limit if absent. */
   readonly handlesMax?: number;
 }
 
@@ -30,17 +30,17 @@ export interface TandemProcess {
   readonly url: string;
   readonly port: number;
   readonly child: ChildProcess;
-  /** Standard error so far. */
+  /** What was written to standard error so far. */
   readonly log: () => string;
-  /** Process ids, including those of its child processes. */
+  /** Those of the processes that it started are among them. */
   readonly events: AnnouncedEvents;
-  /** Sends a request with a JSON body and parses the JSON response. */
+  /** JSON in, JSON out. */
   call(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Repeats the request after every event of this process until the answer passes. */
+  /** Asks, and again after every event of this process, until the answer passes. */
   onceAnswered<T>(ask: () => Promise<T>, passes: (answer: T) => boolean): Promise<T>;
-  /** Kills the process. */
+  /** Ends the process without warning. */
   kill(): Promise<void>;
-  /** Stops the process gracefully; resolves with its exit code. */
+  /** Asks the process to stop; its exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -50,7 +50,7 @@ export interface Answer {
   readonly body: any;
 }
 
-/** Folders and processes of one test file. Pass `close` to `afterAll`. */
+/** Folders and processes of one test file; give `close` to `afterAll`. */
 export class Processes {
   readonly #directories: string[] = [];
   readonly #children: TandemProcess[] = [];
@@ -70,14 +70,14 @@ export class Processes {
     return opened;
   }
 
-  /** Starts a process without an API, which does not report readiness. */
+  /** A process that serves no API, and so never says that it is ready. */
   start(options: ProcessOptions & { readonly directory: string }): ChildProcess {
     const child = spawnTandem(options);
     this.#silent.push(child);
     return child;
   }
 
-  /** Ends all processes, then calls `cleanUp`. */
+  /** `cleanUp` is called when all processes have ended. */
   onClose(cleanUp: () => Promise<void>): void {
     this.#cleanUps.push(cleanUp);
   }
@@ -103,11 +103,11 @@ function spawnTandem(
   }
   const program = [process.execPath, MAIN, ...flags];
   const { handlesMax } = options;
-  // Node raises its limit to the hard limit, which only a parent can lower.
+  // Node raises its limit to the hard one, which only a parent can lower.
   const limited = ["sh", "-c", `ulimit -n ${handlesMax}; exec "$@"`, "sh", ...program];
   const [command = "", ...rest] = handlesMax === undefined ? program : limited;
   return spawn(command, rest, {
-    // Tests wait for events, including those of single requests and of statistics.
+    // Tests wait for events, those of single requests and figures among them.
     env: { ...process.env, TANDEM_LOG_LEVEL: "debug", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -149,7 +149,7 @@ async function openProcess(
   };
 }
 
-/** Sends a request with JSON, or with a string that is sent unchanged. */
+/** A request with JSON, or with text that is sent as it is. */
 export async function call(url: string, method: string, body?: unknown): Promise<Answer> {
   const response = await fetch(url, {
     method,
@@ -160,10 +160,7 @@ export async function call(url: string, method: string, body?: unknown): Promise
   return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 }
 
-/**
- * Repeats the request after every event of one of the processes until the answer passes: for state
- * that changes with these events.
- */
+/** Asks, and again after every event of one of the processes, until the answer passes: for what changes with these events. */
 export async function onceAnswered<T>(
   processes: readonly Pick<TandemProcess, "events">[],
   ask: () => Promise<T>,

@@ -1,8 +1,6 @@
-/** Commands in a documentation page, for a test that runs them. */
+/** The commands of a page of the documentation, for a test that runs them. */
 
-/**
- * Arguments of each `tandem` command in the page's shell blocks, block by block, without comments.
- */
+/** The words behind `tandem` of each command in the page's blocks for a shell, block by block; comments are left out. */
 export function pageCommands(page: string): readonly (readonly (readonly string[])[])[] {
   return [...page.matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
     block
@@ -15,7 +13,7 @@ export function pageCommands(page: string): readonly (readonly (readonly string[
   );
 }
 
-/** Texts of the page's JSON blocks. */
+/** The text of each of the page's blocks of JSON. */
 export function pageJson(page: string): readonly string[] {
   return [...page.matchAll(/```json\n(.*?)```/gs)].map(([, block = ""]) => block);
 }

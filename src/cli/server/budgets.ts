@@ -16,13 +16,14 @@ interface BudgetFlags extends ServerFlags {
 export function addBudgetsCommand(program: Command): void {
   const budgets = program
     .command("budgets")
-    .description("limits for all requests of the cluster to a server, or to one account there");
+    .description("limits of the cluster's use of a server, or of one account there");
   withServer(budgets.command("list"))
     .description("all budgets")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/budgets"), print]),
     );
-  const limits = "one or more limits: requests_per_sec=N, documents_per_sec=N, megabytes_per_sec=N";
+  const limits =
+    "limits: requests_per_sec=N, documents_per_sec=N, megabytes_per_sec=N, as many as apply";
   withServer(budgets.command("set <name>"))
     .description("set the budget of couch.example, couch.example:5984 or alice@couch.example")
     .option("--read <limit...>", limits)
@@ -37,7 +38,7 @@ export function addBudgetsCommand(program: Command): void {
       }),
     );
   withServer(budgets.command("remove <name>"))
-    .description("remove the limits")
+    .description("no limit any longer")
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("DELETE", pathOf(name)), printOk]),
     );

@@ -31,8 +31,7 @@ function stateOf({ paused, parked, state }: Job): string {
 
 /** A line for an event. `gap`: some events were dropped before they were reported. */
 export function printEvent(event: string | undefined, data: unknown): string {
-  if (event !== "job")
-    return "some events were missed: run tandem jobs list for the current state\n";
+  if (event !== "job") return "some events were missed: look at tandem jobs list\n";
   const { time, id, changes, job } = data as JobEvent;
   const name = job === null ? id : nameOf(job);
   const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
@@ -56,15 +55,15 @@ export function printJob(answer: unknown): string {
     ["owner", job.user ?? "-"],
     ["node", job.node ?? "-"],
     ["lag", lagOf(job)],
-    ["pending changes", String(job.pending ?? "-")],
+    ["changes to arrive", String(job.pending ?? "-")],
     ["copies", `${job.docs_per_sec} documents/s, ${job.bytes_per_sec} bytes/s`],
-    ["limited by", job.held_back_by ?? "-"],
+    ["held back by", job.held_back_by ?? "-"],
     ["next try", job.next_try ?? "-"],
     ["errors", String(job.error_count)],
     ["failing since", job.failing_since ?? "-"],
     ["last failure", failureOf(job)],
     ["tries since then", String(job.last_failure?.tries ?? 0)],
-    ["failed documents", String(job.left_behind)],
+    ["left behind", String(job.left_behind)],
     ...Object.entries(job.info ?? {}).map(([name, value]) => [name, String(value)]),
   ];
   const events = job.history.map(({ timestamp, type, reason }) => [timestamp, type, reason ?? ""]);
@@ -122,7 +121,7 @@ export function printFailures(answer: unknown): string {
     failures: "array",
     total_rows: "number",
   });
-  if (total === 0) return "no documents failed\n";
+  if (total === 0) return "nothing was left behind\n";
   const rows = failures.map(({ id, rev, phase, status, reason, tries }) => [
     id,
     rev,

@@ -5,7 +5,7 @@ export const FLAG_FILTERS = [
   ["failing", "Failing"],
   ["paused", "Paused"],
   ["parked", "Parked"],
-  ["left_behind", "Failed documents"],
+  ["left_behind", "Documents left behind"],
   ["stalled", "Stalled"],
   ["behind", "Behind"],
 ] as const;
@@ -18,8 +18,8 @@ export const TEXT_FILTERS = [
   ["rule", "Rule"],
   ["owner", "Owner"],
   ["host", "Server of the failure"],
-  ["reason", "Text of the failure"],
-  ["behind_sec", "Lag in seconds"],
+  ["reason", "Words of the failure"],
+  ["behind_sec", "Behind for seconds"],
 ] as const;
 
 /** The empty value is the order by name. */

@@ -30,23 +30,19 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   retry: {
     verb: "Retry",
     done: "Retried",
-    explanation: "A job that waits after a failure, or that has ended, runs as soon as possible.",
+    explanation: "A job that pauses after a failure, or that has ended, is due at once.",
   },
   pause: {
     verb: "Pause",
     done: "Paused",
     explanation: "A running job writes a checkpoint first. Nothing runs until it is resumed.",
   },
-  resume: {
-    verb: "Resume",
-    done: "Resumed",
-    explanation: "A paused job runs as soon as possible.",
-  },
+  resume: { verb: "Resume", done: "Resumed", explanation: "A paused job is due at once." },
   reset: {
     verb: "Reset",
     done: "Reset",
     explanation:
-      "Starts from the beginning of the source and ignores checkpoints. Statistics are reset.",
+      "Begins at the start of the source and ignores checkpoints. Figures are forgotten.",
     isFinal: true,
   },
   cancel: {
@@ -57,8 +53,8 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   },
   retry_failures: {
     verb: "Retry documents",
-    done: "Requested",
-    explanation: "Retries the failed documents.",
+    done: "Asked for",
+    explanation: "Tries the documents again that did not arrive.",
   },
 };
 
@@ -137,7 +133,7 @@ export function CommandDialog({
       {preview.value === undefined ? (
         <p>Counting…</p>
       ) : (
-        <ShortList label="Affected jobs">
+        <ShortList label="Jobs that it touches">
           {preview.value.names.map((name) => (
             <li key={name}>
               <Foreign text={name} />
@@ -150,7 +146,7 @@ export function CommandDialog({
       )}
       {OPPOSITES[command] !== undefined && count !== undefined && count > CHANGED_NAMES_MAX && (
         <p class="section-note">
-          This cannot be undone: undo is limited to {formatNumber(CHANGED_NAMES_MAX)} jobs.
+          There will be no undo: it takes up to {formatNumber(CHANGED_NAMES_MAX)} jobs.
         </p>
       )}
       {isDecision(command) && <WhyField value={why} onChange={setWhy} />}
@@ -161,7 +157,7 @@ export function CommandDialog({
             checked={isSure}
             onChange={({ currentTarget }) => setIsSure(currentTarget.checked)}
           />
-          I understand that this cannot be undone
+          I know that this cannot be undone
         </label>
       )}
       <Problem error={error ?? preview.error} />
@@ -195,7 +191,7 @@ async function takeBack(
       `${COMMAND_WORDS[opposite].done} again: ${formatNumber(changed)} of ${formatCount(names.length, "job")}`,
     );
   } catch (error) {
-    announce(`Undo failed: ${error instanceof Error ? error.message : String(error)}`);
+    announce(`Not undone: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

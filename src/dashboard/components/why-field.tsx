@@ -10,7 +10,7 @@ export function WhyField({
 }) {
   return (
     <label class="field">
-      Reason (kept in the log)
+      Why, for those who come later
       <input
         value={value}
         maxLength={WHY_LENGTH_MAX}

@@ -14,7 +14,7 @@ import { useEventLog } from "./use-event-log.ts";
 const COLUMNS: readonly Column[] = [
   { name: "Time" },
   { name: "Job" },
-  { name: "Event" },
+  { name: "What happened" },
   { name: "Who" },
   { name: "Why" },
 ];
@@ -34,7 +34,7 @@ export function EventsPage({ query }: { query: Query }) {
             goTo(linkTo(["events"], currentTarget.checked ? { decisions: "true" } : {}))
           }
         />
-        Only decisions of operators
+        Decisions of operators alone
       </label>
       <Log key={String(isDecisions)} isDecisions={isDecisions} />
     </>
@@ -94,7 +94,7 @@ function Bound({
   const ageSec = Number(setting?.value ?? setting?.default ?? Number.NaN);
   return (
     <p class="section-note">
-      {isWhole ? "No older events are stored" : "Searched"}
+      {isWhole ? "That is all that the server keeps" : "Looked through"}
       {end !== undefined && (
         <>
           , back to <Clock time={end} />
@@ -103,14 +103,15 @@ function Bound({
       .{" "}
       {Number.isFinite(ageSec) && (
         <>
-          Events are kept for {formatDuration(ageSec)} (
+          It keeps events for {formatDuration(ageSec)} (
           <a href={linkTo(["settings"], { all: "true", words: AGE_SETTING.key })}>
             {AGE_SETTING.key}
           </a>
           ).{" "}
         </>
       )}
-      {isDecisions && "The page of a job shows its last 20 decisions."}
+      {isDecisions &&
+        "The last 20 decisions about a job are on its page for as long as it is there."}
     </p>
   );
 }
@@ -132,7 +133,7 @@ function Row({ entry }: { entry: LogEntry }) {
           </a>
         )}
       </th>
-      <Cell name="Event" className={isBad ? "bad" : ""}>
+      <Cell name="What happened" className={isBad ? "bad" : ""}>
         {changes.map((change) => change.replaceAll("_", " ")).join(", ")}
       </Cell>
       <Cell name="Who">

@@ -10,7 +10,7 @@ const PARTS: readonly (readonly [
 ])[] = [
   ["databases", "match"],
   ["create", "get a job"],
-  ["replace", "get a new job in place of the current one"],
+  ["replace", "get another job for the one that they have"],
   ["cancel", "lose their job"],
   ["cannot_copy", "cannot be copied"],
   ["overwrite_security", "get another security object"],
@@ -18,7 +18,7 @@ const PARTS: readonly (readonly [
 
 export function Plan({ plan }: { plan: RulePlan }) {
   return (
-    <ShortList label="Preview">
+    <ShortList label="What it would do">
       {PARTS.map(([name, words]) => {
         const planned = plan[name];
         if (planned === undefined || (name !== "databases" && planned.count === 0)) return null;

@@ -1,15 +1,15 @@
-/** A reverse HTTP proxy with which a test replaces, modifies or truncates responses. */
+/** An HTTP server in front of another one, which a test lets answer in its place, change answers, or break them off. */
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface ProxiedRequest {
   readonly method: string;
-  /** Path with query. */
+  /** With its query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Client port of the connection. */
+  /** The port that the connection came from. */
   readonly fromPort: number;
 }
 
@@ -17,14 +17,11 @@ export interface ProxiedAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Buffer | string;
-  /**
-   * Sends only this many bytes of the body. Then the connection is reset, the body ends as if
-   * complete, or it stalls.
-   */
+  /** Sends only so many bytes of the body: then the connection is reset, the body ends as if whole, or nothing more comes. */
   readonly cut?: { readonly afterBytes: number; readonly how: "reset" | "end" | "stall" };
-  /** Number of pieces in which the body is sent, a few milliseconds apart. */
+  /** Sends the body in so many pieces, a few milliseconds apart. */
   readonly dripCount?: number;
-  /** Number of bytes by which the Content-Length exceeds the body. */
+  /** A Content-Length that is so much more than the body has. */
   readonly lengthError?: number;
 }
 
@@ -33,24 +30,21 @@ export type Intercept = (request: ProxiedRequest, forward: Forward) => Promise<P
 
 export interface HttpProxy {
   readonly url: string;
-  /** All received requests, in order. */
+  /** Every request that came, in order. */
   readonly requests: readonly ProxiedRequest[];
-  /** Resolves once this many matching requests have arrived, including past ones. */
+  /** Resolves when so many requests that pass have come, those of the past among them. */
   received(passes: (request: ProxiedRequest) => boolean, count?: number): Promise<void>;
-  /** Sets the handler of future requests. */
+  /** What is done with requests from now on. */
   intercept(intercept: Intercept): void;
   close(): Promise<void>;
 }
 
 const DRIP_PAUSE_MS = 5;
 
-/** Hop-by-hop headers. */
+/** Headers that belong to one connection. */
 const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "transfer-encoding"];
 
-/**
- * Creates the proxy. Without `takesBatches` requests arrive one by one (decision 304), so that a
- * test can distinguish them.
- */
+/** Without `takesBatches` each request comes alone (decision 304), so that a test can tell them apart. */
 export async function openHttpProxy(
   serverUrl: string,
   { takesBatches = false }: { readonly takesBatches?: boolean } = {},
@@ -79,7 +73,7 @@ export async function openHttpProxy(
       for (const come of wake.splice(0)) come();
       await send(response, await current(request, forward));
     } catch {
-      // The client has disconnected, or the server has: the other side must not receive more.
+      // Whoever asked has gone, or the server behind has: neither side hears any more.
       response.destroy();
     }
   });
@@ -112,7 +106,7 @@ async function ask(
   const hasBody = method !== "GET" && method !== "HEAD";
   const response = await fetch(serverUrl + path, {
     method,
-    // A body decoded here must not be forwarded with its Content-Encoding.
+    // What is decoded here would be passed on as compressed.
     headers: { "accept-encoding": "identity", ...Object.fromEntries(sent) },
     redirect: "manual",
     ...(hasBody ? { body: new Uint8Array(body) } : {}),
@@ -130,7 +124,7 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
   const body = Buffer.from(answer.body);
   response.writeHead(status, {
     ...headers,
-    // A truncated body with a clean end must have no Content-Length, or the client would notice.
+    // A body that ends too early in good order has no length, or the client would notice.
     ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
   });
   if (cut === undefined && lengthError === 0) {

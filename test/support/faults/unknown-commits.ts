@@ -1,7 +1,4 @@
-/**
- * An engine whose commits succeed or fail, but report an unknown result. Results follow the given
- * list; later commits are reported correctly.
- */
+/** An engine whose commits succeed or not, and do not tell: the fates are taken in turn, then commits are honest again. */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
 
 export type Fate = "carried out" | "lost";

@@ -1,15 +1,12 @@
-/**
- * Faults of networks and busy servers, in turn and at random from a seed, as a handler of the HTTP
- * proxy.
- */
+/** What networks and busy servers do to requests, in turn and at random from a seed, as an intercept of the HTTP proxy. */
 import type { Intercept, ProxiedAnswer } from "./http-proxy.ts";
 
 type Fault = (answer: () => Promise<ProxiedAnswer>) => Promise<ProxiedAnswer>;
 
-/** Ways in which a response is truncated. */
+/** How an answer breaks off. */
 export const CUT_WAYS = ["reset", "end", "stall"] as const;
 
-/** Truncates the response in the middle. */
+/** Cuts the answer in its middle. */
 function cutting(how: (typeof CUT_WAYS)[number]): Fault {
   return async (answer) => {
     const whole = await answer();
@@ -48,19 +45,16 @@ export const FAULT_NAMES = Object.keys(FAULTS);
 
 export interface Unreliability {
   readonly intercept: Intercept;
-  /** Number of occurrences of each fault. */
+  /** How often each fault struck so far. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/**
- * Injects a fault into about every second request until `faultCount` is reached; then all requests
- * succeed.
- */
+/** Every second request or so meets a fault, until there were `faultCount`; then all goes well. */
 export function unreliable(seed: number, faultCount: number): Unreliability {
   const counts = new Map<string, number>();
   let state = seed;
   let faultsLeft = faultCount;
-  // A linear congruential generator: the same requests get the same faults.
+  // A linear congruential generator: the same requests meet the same faults.
   const draw = (limit: number): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return Math.floor((state / 2 ** 32) * limit);
@@ -76,7 +70,7 @@ export function unreliable(seed: number, faultCount: number): Unreliability {
   };
 }
 
-/** Truncates each multipart response in the middle at its first request, in each way in turn. */
+/** Every multipart answer breaks off in its middle when it is asked for first: in each of the ways in turn. */
 export function truncatedMultipart(): Unreliability {
   const counts = new Map<string, number>();
   const struck = new Set<string>();
@@ -95,8 +89,8 @@ export function truncatedMultipart(): Unreliability {
 }
 
 /**
- * Adds sessions to a server without them: a login returns a cookie, every other request needs one,
- * and the first cookie is valid for a limited number of requests.
+ * Sessions in front of a server that has none: a login gives a cookie, every other request needs it, and the first cookie is
+ * good for so many requests.
  */
 export function withSessions(
   inner: Intercept,

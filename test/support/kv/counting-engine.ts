@@ -1,7 +1,4 @@
-/**
- * Engines that count the keys read by transactions, including rows of ranges, and the keys or bytes
- * written.
- */
+/** Engines that count the keys that transactions read, rows of ranges included, and those that they wrote; or the bytes that they wrote. */
 import type {
   Engine,
   EngineTransaction,
@@ -28,7 +25,7 @@ export function countingEngine(engine: Engine): { engine: Engine; counts: KeyCou
   return { engine: { name: engine.name, begin, close: () => engine.close() }, counts };
 }
 
-/** Starts counting the transaction's reads and writes. */
+/** From now on, what the transaction reads and writes is counted. */
 export function countKeys(tx: Transaction, counts: KeyCounts): void {
   countReads(tx, counts);
   countReads(tx.snapshot, counts);
@@ -56,7 +53,7 @@ function countReads(reader: ReadTransaction, counts: KeyCounts): void {
   const getRangePage = reader.getRangePage.bind(reader);
   reader.getRangePage = async (range, options) => {
     const page = await getRangePage(range, options);
-    // An empty range counts as one read.
+    // A range that holds nothing is looked at, too.
     counts.readCount += Math.max(1, page.entries.length);
     return page;
   };

@@ -1,4 +1,4 @@
-/** Opens file images that a failing machine leaves, and reports inconsistencies. */
+/** Opens files as a failing machine leaves them, and says what is wrong with what is found there. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,23 +17,23 @@ interface LoggedTransaction {
   readonly deeds: readonly Deed[];
 }
 
-/** Known results of transactions at the time of a machine failure. */
+/** What is known of transactions when a machine fails. */
 interface Promises {
-  /** Transactions that must be present. */
+  /** They have to be there. */
   readonly committed: ReadonlySet<number>;
-  /** Transactions that must be absent. */
+  /** They must not be there. */
   readonly refused: ReadonlySet<number>;
 }
 
 export interface Inspection {
   readonly imageCount: number;
-  /** An inconsistency, and the entry after which the machine failed. */
+  /** What was wrong, and behind which entry the machine failed. */
   readonly faults: readonly string[];
 }
 
 /**
- * Simulates a machine failure after each entry from `firstIndex` on, or after a sample of them if
- * `ratio` is below 1, and checks the resulting image.
+ * Lets the machine fail behind each entry from the one at `firstIndex` on, or behind some of them when `ratio` is below 1, and
+ * looks at what is left.
  */
 export async function inspect(
   recorded: RecordedDisk,
@@ -42,7 +42,7 @@ export async function inspect(
     firstIndex = 0,
     ratio = 1,
   }: {
-    /** A separate disk for each image. */
+    /** A disk for each. */
     readonly chances: readonly Chance[];
     readonly firstIndex?: number;
     readonly ratio?: number;
@@ -90,11 +90,11 @@ class ImageCheck {
     mkdirSync(imageDirectory, { recursive: true });
   }
 
-  /** The first inconsistency of the file, if any. */
+  /** What is wrong with the file; undefined when every promise is kept. */
   async fault(image: Buffer, promises: Promises): Promise<string | undefined> {
     const directory = join(this.#directory, String(this.#count++));
     mkdirSync(directory);
-    // The file gets its name once it is complete and on disk.
+    // Before it is whole and on the disk, the file has no name.
     if (image.length > 0) writeFileSync(join(directory, "data.mdb"), image);
     const answer = await this.#read(directory);
     rmSync(directory, { recursive: true });
@@ -107,7 +107,7 @@ class ImageCheck {
     this.#reader?.kill();
   }
 
-  /** The rows, unless the file crashed the reader. */
+  /** Undefined when the reader died of it. */
   async #read(
     directory: string,
   ): Promise<{ readonly rows?: readonly Row[]; readonly error?: string } | undefined> {
@@ -143,7 +143,7 @@ function faultIn(rows: readonly Row[], { committed, refused }: Promises): string
   return undefined;
 }
 
-/** State after applying the transactions in order. */
+/** What the transactions leave, one after the other. */
 function contentOf(transactions: readonly LoggedTransaction[]): Row[] {
   const content = new Map<string, string>();
   for (const { id, deeds } of transactions) {

@@ -1,10 +1,8 @@
 /**
- * Processes that write to one LMDB store concurrently, and the invariants of the result: each
- * transaction increments a number of its lane, stored in four keys, and the numbers of four keys
- * that all processes share. At any instant
- * - the four keys of a lane are equal and at least the last acknowledged number;
- * - the sum of the shared numbers is four times the sum of the lanes' numbers: no update is lost or
- * partial.
+ * Processes that write to one LMDB store at once, and the account of what they must have left: each transaction raises a
+ * number of its lane, kept in four keys, and the numbers of four keys that all processes share. So at any instant
+ *   - the four keys of a lane agree, and are not behind what the process was told is committed;
+ *   - the shared numbers together are four times the lanes' numbers: no update was lost, none is half there.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -20,7 +18,7 @@ const BULK = Subspace.fromTuple(["bulk"]);
 export interface LedgerOptions {
   readonly directory: string;
   readonly laneCount: number;
-  /** Number of keys shared by the writers. More of them make a deeper tree. */
+  /** Keys that the writers share: more of them make a deeper tree. */
   readonly keyCount: number;
 }
 
@@ -28,7 +26,7 @@ export class Ledger {
   readonly kv: KeyValueStore;
   readonly #options: LedgerOptions;
   readonly #writers = new Map<string, Writer>();
-  /** Last acknowledged sequence, by writer and lane. */
+  /** By writer and lane: the last sequence that was acknowledged. */
   readonly #acknowledged = new Map<string, number>();
   #acknowledgedCount = 0;
 
@@ -49,7 +47,7 @@ export class Ledger {
     return this.#acknowledgedCount;
   }
 
-  /** Starts a writer. Resolves after its first acknowledged transaction. */
+  /** Starts a writer; resolves when its first transaction was acknowledged. */
   async start(name: string): Promise<void> {
     const { directory, laneCount, keyCount } = this.#options;
     const child = spawn(
@@ -70,12 +68,12 @@ export class Ledger {
     for (let index = 0; index < count; index++) await this.#writer(name).next();
   }
 
-  /** Kills the writer with `kill -9` at an arbitrary point. */
+  /** `kill -9`, in the midst of whatever it does. */
   async kill(name: string): Promise<void> {
     await this.#writer(name).end("SIGKILL");
   }
 
-  /** Lets the writer finish. Throws with its output if it failed. */
+  /** Lets the writer finish; throws with what it printed when it failed. */
   async stop(name: string): Promise<void> {
     const { code, errors } = await this.#writer(name).end("SIGTERM");
     if (code !== 0) throw new Error(`Writer ${name} ended with ${code}: ${errors}`);
@@ -86,7 +84,7 @@ export class Ledger {
     await this.kv.close();
   }
 
-  /** Throws if the store violates the acknowledgements. Writers may continue. */
+  /** Throws when the store is not what the acknowledgements promise. Writers may go on. */
   async check(): Promise<{ readonly transactionCount: number }> {
     const acknowledged = new Map(this.#acknowledged);
     return this.kv.read(async (tx) => {
@@ -136,7 +134,7 @@ export class Ledger {
   }
 }
 
-/** A process and its acknowledgements, read line by line. */
+/** One process, and what it acknowledges line by line. */
 class Writer {
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
@@ -151,7 +149,7 @@ class Writer {
     const lines = createInterface({ input: child.stdout as NonNullable<typeof child.stdout> });
     lines.on("line", (line) => {
       const match = /^(\d+) (\d+)$/.exec(line);
-      // The last line of a killed process may be truncated.
+      // The last line of a process that was killed may be cut short.
       if (match === null) return;
       onAcknowledged(Number(match[1]), Number(match[2]));
       for (const { resolve } of this.#waiting.splice(0)) resolve();
@@ -175,7 +173,7 @@ class Writer {
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
   }
 
-  /** Resolves once the process has exited and all its output was read. */
+  /** Resolves when the process is gone and all it printed was read. */
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<{ code: number | null; errors: string }> {
     if (this.#child.exitCode === null) this.#child.kill(signal);
     return { code: await this.#exited, errors: this.#errors };

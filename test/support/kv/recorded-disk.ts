@@ -1,6 +1,6 @@
 /**
- * Processes that write to one store while `disk-recorder.c` records the operations on its file and
- * injects disk failures for tests.
+ * Processes that write to one store while `disk-recorder.c` writes down what reaches its file, and lets the disk fail when a test
+ * says so.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const SOURCE = fileURLToPath(new URL("./disk-recorder.c", import.meta.url));
 const WRITER = fileURLToPath(new URL("./disk-writer.mjs", import.meta.url));
 
-/** Layout of `struct control`. */
+/** Of `struct control`. */
 const CONTROL_BYTES = 24;
 const FAULT_OFFSETS = { syncs: 4, rootWrites: 8, fullWrites: 12 };
 const KINDS = [
@@ -28,19 +28,19 @@ const KINDS = [
 const ENTRY_BYTES = 24;
 const WITH_BYTES = new Set<string>(["write", "note", "folder-sync", "present"]);
 
-/** Whether there is a Linux C compiler and a C library that supports the recorder. */
+/** Where there is a C compiler for Linux, and a C library that takes the recorder. */
 export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
 
 export interface Deed {
   readonly kind: "set" | "clear" | "clearRange";
   readonly key: string;
-  /** End of a range. */
+  /** Of a range. */
   readonly end?: string;
-  /** Size of the value; each byte is the transaction's number. */
+  /** Of the value, which holds the transaction's number in each byte. */
   readonly byteCount?: number;
 }
 
-/** Result of a transaction: "committed" or the error code. */
+/** What became of a transaction: "committed", or the code of the error. */
 export interface Note {
   readonly id: number;
   readonly outcome: string;
@@ -50,9 +50,9 @@ export interface Note {
 export interface DiskEntry {
   readonly kind: (typeof KINDS)[number];
   readonly offset: number;
-  /** Length of a write or of a partial sync. */
+  /** Of a write or a wait for a part of the file. */
   readonly byteCount: number;
-  /** Data of a write or of the initial file; text of a note; path of a folder. */
+  /** Of a write, or present at first; the text of a note; the path of a folder. */
   readonly bytes: Buffer;
 }
 
@@ -75,7 +75,7 @@ export class RecordedDisk {
     return join(this.#directory, "nested", "store");
   }
 
-  /** Environment of a recorded process. */
+  /** Of a process whose stores are recorded. */
   get environment(): Readonly<Record<string, string>> {
     return {
       LD_PRELOAD: this.#library,
@@ -84,10 +84,7 @@ export class RecordedDisk {
     };
   }
 
-  /**
-   * Environment of a process whose stores are in memory: nothing is recorded, and syncs are
-   * skipped.
-   */
+  /** Of a process whose stores lie in memory: nothing is recorded, and no wait reaches the disk. */
   get environmentWithoutDisk(): Readonly<Record<string, string>> {
     return {
       LD_PRELOAD: this.#library,
@@ -96,12 +93,12 @@ export class RecordedDisk {
     };
   }
 
-  /** A folder for files left by a failing machine. */
+  /** A folder for files that a failing machine leaves. */
   get imageDirectory(): string {
     return join(this.#directory, "images");
   }
 
-  /** Starts another writing process. */
+  /** Another process that writes. */
   async open(): Promise<Writer> {
     const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
       stdio: ["pipe", "pipe", "inherit"],
@@ -113,7 +110,7 @@ export class RecordedDisk {
     return writer;
   }
 
-  /** Makes this many of the next syncs, synchronous writes, or other writes fail. */
+  /** So many of the next waits for the disk, writes that wait for it, or other writes fail. */
   fail(faults: Partial<Record<keyof typeof FAULT_OFFSETS, number>>): void {
     const file = openSync(this.#controlFile, "r+");
     for (const [name, count] of Object.entries(faults)) {
@@ -124,7 +121,7 @@ export class RecordedDisk {
     closeSync(file);
   }
 
-  /** All operations on the file so far, by all processes, in order. */
+  /** What was done to the file so far, by all processes, in order. */
   entries(): DiskEntry[] {
     const trace = readFileSync(this.#traceFile);
     const entries: DiskEntry[] = [];
@@ -140,7 +137,7 @@ export class RecordedDisk {
     return entries;
   }
 
-  /** Kills all processes, as a machine failure does. */
+  /** Ends all processes, as a machine does that fails. */
   async close(): Promise<void> {
     await Promise.all(this.#writers.map((writer) => writer.kill()));
   }
@@ -170,15 +167,13 @@ export class Writer {
     this.#lines = createInterface({ input })[Symbol.asyncIterator]();
   }
 
-  /** Runs one transaction. */
+  /** One transaction. */
   async write(deeds: readonly Deed[], whenUnknown: "throw" | "retry" = "throw"): Promise<Note> {
     this.#child.stdin?.write(`${JSON.stringify({ id: this.#drawId(), deeds, whenUnknown })}\n`);
     return (await this.answer()) as Note;
   }
 
-  /**
-   * Whether the store reports itself available, and the result of a read: "done" or the error code.
-   */
+  /** Whether the store says that it is available, and how a read ends: "done", or the code of the error. */
   state(): Promise<unknown> {
     this.#child.stdin?.write("{}\n");
     return this.answer();
