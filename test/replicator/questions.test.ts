@@ -1,5 +1,6 @@
 /** What a frontend is asked and cannot find out without connections: a replication node answers. In virtual time. */
 import { expect, test } from "vitest";
+import { parseJson } from "../../src/base/index.ts";
 import { AskedQuestions } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
@@ -42,10 +43,13 @@ test("a question fails immediately without a node that answers, and as soon as t
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
   expect((await plan(SILENT_RULE)).found).toMatchObject(refused);
   expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
+  // The security objects of the targets would have to be read.
+  expect((await plan({ ...RULE, security: true })).found).toMatchObject(refused);
   await worker.start();
   await world.time.run(world.time.nowMs + 2000);
 
-  const planned = plan(SILENT_RULE);
+  // A number of which JavaScript would change the form arrives there, too.
+  const planned = plan({ ...SILENT_RULE, create_target_params: parseJson('{"q":4.0}') });
   await world.time.run(world.time.nowMs + 1000, () => asking.length > 0);
   worker.simulated.crash();
   const { found, tookMs } = await planned;

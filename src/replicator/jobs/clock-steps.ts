@@ -66,7 +66,7 @@ export class ClockSteps {
 
   async #members(): Promise<readonly WorkerId[]> {
     const { kv, jobs } = this.#parts;
-    const members = await kv.read((tx) => jobs.workers.members(tx.snapshot));
+    const members = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
     return members.map(({ id }) => id);
   }
 

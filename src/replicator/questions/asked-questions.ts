@@ -1,5 +1,5 @@
 /** Delegates checks and plans of API-only nodes to a replication node. */
-import { abortWith, type Runtime, randomHex } from "../../base/index.ts";
+import { abortWith, printJson, type Runtime, randomHex } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type JobData, JobSubscriptions, type Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
@@ -67,8 +67,11 @@ export class AskedQuestions {
   ): Promise<RulePlan> {
     const { rules, plans, config } = this.#parts;
     const rule = parseRule(await rules.check(name, members), config);
-    if (rule.server === undefined) return plans.ofPut(name, members, owner, signal);
-    const answer = await this.#ask("plan", { name, members, owner }, LISTING_MS_MAX, signal);
+    // Security objects are compared with those of the targets.
+    const needsConnection = rule.server !== undefined || rule.copiesSecurity;
+    if (!needsConnection) return plans.ofPut(name, members, owner, signal);
+    const question = { name, text: printJson(members), owner };
+    const answer = await this.#ask("plan", question, LISTING_MS_MAX, signal);
     return answer as unknown as RulePlan;
   }
 

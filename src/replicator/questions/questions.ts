@@ -1,12 +1,12 @@
 /** Answers questions of API-only nodes from the queue, on a replication node. */
-import { abortWith, errorCode, runTogether, Utf8Text } from "../../base/index.ts";
+import { abortWith, errorCode, type JsonText, runTogether, Utf8Text } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type HeldJob, type JobData, JobHaltedError } from "../../jobs/index.ts";
 import type { CompanionParts, CompanionWork } from "../companions/companions.ts";
 import { describeFailure } from "../failures/failure.ts";
 import { QUESTION_TYPE } from "../jobs/parked-jobs.ts";
 import type { ReplicationChecks } from "../replication-checks.ts";
-import type { Members } from "../request/parse-fields.ts";
+import { replicationMembers } from "../request/parse-fields.ts";
 import type { RulePlans } from "../rules/rule-plans.ts";
 import type { CheckAnswer } from "./asked-questions.ts";
 import type { QuestionAnswer, QuestionKind } from "./question.ts";
@@ -31,7 +31,7 @@ interface CheckQuestion {
 
 interface PlanQuestion {
   readonly name: string;
-  readonly members: Members;
+  readonly text: JsonText;
   readonly owner: Authority;
 }
 
@@ -101,8 +101,8 @@ export class Questions implements CompanionWork {
   async #ask(kind: QuestionKind, question: JobData, signal: AbortSignal): Promise<JobData> {
     const { checks, rulePlans } = this.#parts;
     if (kind === "plan") {
-      const { name, members, owner } = question as unknown as PlanQuestion;
-      return { ...(await rulePlans.ofPut(name, members, owner, signal)) };
+      const { name, text, owner } = question as unknown as PlanQuestion;
+      return { ...(await rulePlans.ofPut(name, replicationMembers(text), owner, signal)) };
     }
     const { database, id, parent, text, writer } = question as unknown as CheckQuestion;
     const body = Utf8Text.of(text);

@@ -5,6 +5,7 @@ import {
   keepsForm,
   OperationalError,
   parseJson,
+  printJson,
   splitObject,
 } from "../../base/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
@@ -44,11 +45,11 @@ export class ReplicationInvalidError extends OperationalError {
 }
 
 /** Maximum length of a rejected value in messages. */
-const SHOWN_LENGTH_MAX = 100;
+export const SHOWN_LENGTH_MAX = 100;
 
 /** Formats a rejected value for a message. */
 export function shown(value: unknown): string {
-  return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
+  return String(printJson(value)).slice(0, SHOWN_LENGTH_MAX);
 }
 
 export function boolean(members: Members, name: string, otherwise: boolean): boolean {

@@ -10,6 +10,8 @@ import {
   isObject,
   type Members,
   ReplicationInvalidError,
+  SHOWN_LENGTH_MAX,
+  shown,
 } from "../request/parse-fields.ts";
 import { parseOption, parseOptions } from "../request/parse-options.ts";
 import { parseReplication } from "../request/parse-replication.ts";
@@ -23,8 +25,6 @@ import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 const PATTERNS_MAX = 100;
 /** Maximum length of database names. */
 const PATTERN_LENGTH_MAX = 238;
-/** Maximum length of a rejected value in messages. */
-const SHOWN_LENGTH_MAX = 100;
 /** Excludes design documents, since no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
 /** Members of a replication, besides its options, for schedule and omissions. */
@@ -328,8 +328,4 @@ function kindOf(value: unknown): string {
   if (value === undefined) return "missing";
   if (value === null) return "null";
   return Array.isArray(value) ? "an array" : `a value of type ${typeof value}`;
-}
-
-function shown(value: unknown): string {
-  return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
 }
