@@ -1,16 +1,16 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { get, openServer } from "./fetch.fixture.ts";
+import { get, openClock, openServer } from "./fetch.fixture.ts";
 import { withLinger } from "./with-linger.ts";
 
-const OPTIONS = { isWrite: () => true, waits: () => true };
+const OPTIONS = { isWrite: () => true, lingerMs: () => Number.POSITIVE_INFINITY };
 
 async function sendMany(
   end: (response: Awaited<ReturnType<ReturnType<typeof withLinger>>>) => unknown,
 ) {
   const run = new AbortController();
   const { fetch } = openServer(() => ({ status: 201, body: "{}" }));
-  const lingering = withLinger(fetch, OPTIONS);
+  const lingering = withLinger(openClock(), fetch, OPTIONS);
   for (let number = 0; number < 20; number++) {
     await end(await lingering({ ...get("http://host/db/doc"), method: "PUT", signal: run.signal }));
   }
@@ -37,25 +37,29 @@ test.each([
 ] as const)("a write whose body was %s when its run stops", async (_, body, endsAtOnce) => {
   const run = new AbortController();
   let answer = (): void => {};
-  const lingering = withLinger(async ({ body: sent, signal }) => {
-    const ended = new Promise<never>((_resolve, reject) =>
-      signal.addEventListener("abort", () => reject(signal.reason)),
-    );
-    const asked = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-    setImmediate(() => run.abort(new Error("stopped")));
-    if (typeof sent === "object" && "stream" in sent) {
-      const read = async () => {
-        for await (const _chunk of sent.stream()) {
-          // Sends it.
-        }
-      };
-      await Promise.race([read(), ended]);
-    }
-    await Promise.race([asked, ended]);
-    return { status: 201, headers: new Map(), body: streamOf([]).stream(), discard: () => {} };
-  }, OPTIONS);
+  const lingering = withLinger(
+    openClock(),
+    async ({ body: sent, signal }) => {
+      const ended = new Promise<never>((_resolve, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason)),
+      );
+      const asked = new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      setImmediate(() => run.abort(new Error("stopped")));
+      if (typeof sent === "object" && "stream" in sent) {
+        const read = async () => {
+          for await (const _chunk of sent.stream()) {
+            // Sends it.
+          }
+        };
+        await Promise.race([read(), ended]);
+      }
+      await Promise.race([asked, ended]);
+      return { status: 201, headers: new Map(), body: streamOf([]).stream(), discard: () => {} };
+    },
+    OPTIONS,
+  );
   const writing = lingering({
     ...get("http://host/db/doc"),
     method: "PUT",

@@ -3,26 +3,34 @@
  * and would carry it out after the stop was confirmed. A body that is still being streamed ends
  * immediately, because the server cannot have all of it.
  */
-import { abortWith } from "../base/index.ts";
+import { abortWith, type Clock } from "../base/index.ts";
 import { type Fetch, type FetchRequest, observeBody, type RequestBody } from "./fetch.ts";
 
 export interface LingerOptions {
   readonly isWrite: (request: FetchRequest) => boolean;
   /**
-   * Whether an abort with this reason waits for writes in progress, until the response or the
-   * request's own timeout.
+   * Longest wait for the response after an abort with this reason, 0 for none. The request's own
+   * timeout is a limit in any case.
    */
-  readonly waits: (reason: unknown) => boolean;
+  readonly lingerMs: (reason: unknown) => number;
 }
 
-export function withLinger(fetch: Fetch, { isWrite, waits }: LingerOptions): Fetch {
+export function withLinger(
+  clock: Clock,
+  fetch: Fetch,
+  { isWrite, lingerMs }: LingerOptions,
+): Fetch {
   return async (request) => {
     const { signal } = request;
     if (!isWrite(request) || signal.aborted) return fetch(request);
     const ending = new AbortController();
+    const answered = new AbortController();
     const sending = new Sending(request.body);
+    const end = (): void => ending.abort(signal.reason);
     const onAbort = (): void => {
-      if (!waits(signal.reason) || !sending.isOver) ending.abort(signal.reason);
+      const waitMs = sending.isOver ? lingerMs(signal.reason) : 0;
+      if (waitMs === 0) end();
+      else if (Number.isFinite(waitMs)) clock.sleep(waitMs, answered.signal).then(end, () => {});
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -40,9 +48,13 @@ export function withLinger(fetch: Fetch, { isWrite, waits }: LingerOptions): Fet
       };
     } finally {
       signal.removeEventListener("abort", onAbort);
+      answered.abort(OVER);
     }
   };
 }
+
+/** Created once: the error that `abort` creates by default costs more than everything else here. */
+const OVER = new Error("The request is over");
 
 /** A request body, and whether it has been handed over completely. */
 class Sending {

@@ -191,6 +191,15 @@ test.each(WAYS)("a slow write is waited for when %s", async (_, make) => {
   await rests();
 });
 
+test("a node that stops waits five seconds for each of: a slow write, its last checkpoint, the answer to that", async () => {
+  const { ask, seesWrites, stop, world } = await openBusyNode(0, SLOW_WRITE_MS);
+  await ask("PUT /_replicator/job", BODY);
+  await seesWrites(2);
+  const beganMs = world.time.nowMs;
+  await stop();
+  expect(world.time.nowMs - beganMs).toBeLessThanOrEqual(15_000);
+});
+
 test.each([false, true])(
   "a slow write is waited for before _replicate answers a cancel, continuous: %s",
   async (continuous) => {

@@ -55,7 +55,7 @@ export function openUndiciFetch({
 async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<FetchResponse> {
   const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
   signal.throwIfAborted();
-  // All requests of a job share one signal, so many listeners are not a leak.
+  // All requests of a job add listeners to the same signal.
   setMaxListeners(0, signal);
   const sent = bodyOf(body);
   const sentHeaders: Record<string, string> = { ...headers };

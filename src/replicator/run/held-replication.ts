@@ -250,7 +250,7 @@ export class HeldReplication {
     this.called.notify();
     if (decision === this.#control.decision) return watch;
     watch.cancel();
-    throw new StopRequest();
+    throw new StopRequest({ awaitsWrites: true });
   }
 
   /** Start requested by an operator, overriding checkpoints. */

@@ -40,12 +40,16 @@ export const LAST_CHECKPOINT_MS_MAX = 5000;
 /** Delay of background tasks in a run that ends by itself. */
 const BESIDE_MS = 1000;
 
-/** Abort reason for an orderly stop. Any other ends the run without a checkpoint. */
+/**
+ * Abort reason for an orderly stop. Any other ends the run without a checkpoint. `awaitsWrites` is
+ * set for an operator's decision, since the answer to a cancel waits for the end of the run. A node
+ * that stops or needs the slot waits for seconds only.
+ */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
 
-  constructor() {
-    super("REPLICATOR_STOPPED", "The replication was asked to stop");
+  constructor({ awaitsWrites = false }: { readonly awaitsWrites?: boolean } = {}) {
+    super("REPLICATOR_STOPPED", "The replication was asked to stop", { awaitsWrites });
   }
 }
 

@@ -4,8 +4,8 @@
  */
 import {
   EMPTY_BYTES,
-  errorCode,
   type JsonValue,
+  OperationalError,
   outlineJsonInTurns,
   parseInTurns,
   type Runtime,
@@ -66,12 +66,19 @@ const MISREAD_LENGTH_MAX = 200;
 /** Resources of a database and of a server that respond when something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
-/** Writes in progress when their run stops. */
+/** Longest wait for a write when a node stops or gives a slot to another job. */
+const STOP_MS_MAX = 5000;
+
+/** How long a stopped run waits for its writes. A cancel is answered only when they have ended. */
 const LINGERING = {
   isWrite: ({ method, url }: FetchRequest) =>
     method === "PUT" || (method === "POST" && url.endsWith("/_bulk_docs")),
-  waits: (reason: unknown) =>
-    ["JOBS_HALTED", "REPLICATOR_STOPPED"].includes(errorCode(reason) ?? ""),
+  lingerMs: (reason: unknown) => {
+    if (!(reason instanceof OperationalError)) return 0;
+    if (reason.code === "REPLICATOR_STOPPED")
+      return reason.details.awaitsWrites ? Number.POSITIVE_INFINITY : STOP_MS_MAX;
+    return reason.code === "JOBS_HALTED" ? Number.POSITIVE_INFINITY : 0;
+  },
 };
 
 /** Pause before a response that broke off is requested again. */
@@ -201,7 +208,7 @@ export class HttpRequests {
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
-    const lingering = withLinger(parts.fetch, LINGERING);
+    const lingering = withLinger(parts.runtime.clock, parts.fetch, LINGERING);
     const noted = withSecretsNoted(lingering, parts.secrets);
     const spanned = withSpans(parts.runtime, this.#timed(noted));
     const watched = activity === undefined ? spanned : withActivity(spanned, activity);
