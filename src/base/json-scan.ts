@@ -400,7 +400,7 @@ function escapeEnd(bytes: Uint8Array, start: number, isPortable: boolean): numbe
   if (!isPortable || unit < 0xd800 || unit > 0xdfff) return start + 6;
   const low = unit < 0xdc00 ? codeUnit(bytes, start + 6) : 0;
   if (low >= 0xdc00 && low <= 0xdfff) return start + 12;
-  throw new SyntaxError(`The escape at ${start} of the JSON text is half of a character`);
+  throw new SyntaxError(`The escape at ${start} of the JSON text is an unpaired surrogate`);
 }
 
 /** Decodes the four digits of a `\u` escape. */

@@ -50,7 +50,10 @@ const DATABASES = [
   "--databases <pattern...>",
   "with --all: names that match one of these, such as 'user-*' (default '*')",
 ] as const;
-const EXCEPT = ["--except <pattern...>", "with --all: but not those that match these"] as const;
+const EXCEPT = [
+  "--except <pattern...>",
+  "with --all: exclude names that match one of these",
+] as const;
 
 escapeOutputs();
 
@@ -63,43 +66,46 @@ const program = new Command("tandem")
 
 program
   .command("serve")
-  .description("run a node until it is told to stop (each option also as TANDEM_…)")
-  .option("--port <number>", "port to listen on, 0 for any (default 5984)", port)
+  .description("run a node (each option can also be set as TANDEM_…)")
+  .option("--port <number>", "port to listen on, 0 for any free port (default 5984)", port)
   .option("--bind-address <address>", "address to listen on (default 127.0.0.1)")
-  .option("--data-dir <folder>", "where the embedded store keeps its files (default ./data)")
+  .option("--data-dir <folder>", "folder of the embedded store (default ./data)")
   .option("--config <file>", "configuration in CouchDB's INI format")
   .option("--store <name>", "lmdb, memory or foundationdb (default lmdb)")
   .option("--cluster-file <file>", "cluster file of FoundationDB")
   .option("--node-type <types>", "api_frontend, replication, or both (default both)")
-  .option("--replication-processes <number>", "replication nodes beside the API", integer)
+  .option(
+    "--replication-processes <number>",
+    "number of replication processes next to the API",
+    integer,
+  )
   .action(async (flags) => (await import("./serve.ts")).serve(flags));
 
 program
   .command("replicate")
-  .description("copy a database, without a server; exit code 0 only if nothing was left behind")
+  .description("copy a database without a server; exit code 0 only if no document failed")
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
   .option("--create-target", "create the target first")
-  .option("--continuous", "go on until interrupted")
-  .option("--selector <json>", "copy what this Mango selector matches")
-  .option("--skip-deleted", "leave deletions behind")
-  .option("--max-document-bytes <bytes>", "leave documents with a larger body behind", integer)
+  .option("--continuous", "continue until interrupted")
+  .option("--selector <json>", "copy only documents that match this Mango selector")
+  .option("--skip-deleted", "skip deleted documents")
+  .option("--max-document-bytes <bytes>", "skip documents with a larger body", integer)
+  .option("--max-attachment-bytes <bytes>", "skip documents with a larger attachment", integer)
   .option(
-    "--max-attachment-bytes <bytes>",
-    "leave documents with a larger attachment behind",
-    integer,
+    "--doc-ids <file>",
+    "copy only these documents: a file with one id per line, or a JSON array",
   )
-  .option("--doc-ids <file>", "copy these documents: a file with one id a line, or a JSON array")
-  .option("--filter <name>", "copy what this filter of the source lets pass")
-  .option("--since <seq>", "begin behind this update sequence")
+  .option("--filter <name>", "copy only documents that this filter function of the source passes")
+  .option("--since <seq>", "start after this update sequence")
   .option("--json", "print one JSON object at the end")
-  .option("--all", "all databases of a server: SOURCE and TARGET are those of servers")
+  .option("--all", "copy all databases of a server: SOURCE and TARGET are URLs of servers")
   .option(...DATABASES)
   .option(...EXCEPT)
   .option("--security", "with --all: copy the security objects to targets that it creates")
   .option(
     "--overwrite-security <pattern...>",
-    "with --all: and to targets that match one of these, also if they existed before",
+    "with --all: also copy the security objects to existing targets that match one of these",
   )
   .action(async (source, target, flags) =>
     flags.all === true
@@ -113,11 +119,11 @@ program
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
   .option("--repair", "copy what the target lacks, then compare again")
-  .option("--json", "print one JSON object a line: each difference, then the figures")
-  .option("--all", "compare two servers: all databases, and which there are")
+  .option("--json", "print one JSON object per line: each difference, then the totals")
+  .option("--all", "compare two servers: their lists of databases, and each database")
   .option(...DATABASES)
   .option(...EXCEPT)
-  .option("--security", "with --all: compare the security objects, too")
+  .option("--security", "with --all: also compare the security objects")
   .action(async (source, target, flags) => {
     const { verify, verifyAll } = await import("./replicate/verify.ts");
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);

@@ -71,7 +71,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
     if (server.url !== undefined) {
       if (!server.administrators) {
         process.stdout.write(
-          "no administrator is configured: every user is one, so the server listens on the loopback address only\n",
+          "no administrator is configured, so every user is one and the server listens on the loopback address only\n",
         );
       }
       process.stdout.write(`listening on ${server.url}\n`);
@@ -94,7 +94,7 @@ function replicationFlags(flags: ServeFlags): string[] {
 }
 
 function tellUnnotified({ message }: Error): void {
-  process.stderr.write(`the service manager could not be told: ${message}\n`);
+  process.stderr.write(`the service manager could not be notified: ${message}\n`);
 }
 
 function fail(error: unknown): never {

@@ -63,7 +63,7 @@ export const REPLICATION_OPTIONS = {
     name: "use_checkpoints",
     kind: "boolean",
     default: true,
-    meaning: "whether a run writes checkpoints, from which a later run goes on",
+    meaning: "whether a run writes checkpoints, from which a later run continues",
   },
   checkpointIntervalMs: {
     name: "checkpoint_interval",
@@ -80,7 +80,8 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: COPIERS_MAX,
     unit: "copiers",
-    meaning: "copiers of a job: as many batches are read, and as many written, at the same time",
+    meaning:
+      "copiers of a job: number of batches read concurrently, and of batches written concurrently",
   },
   workerProcessesMax: {
     name: "worker_processes_max",
@@ -90,7 +91,7 @@ export const REPLICATION_OPTIONS = {
     max: COPIERS_MAX,
     unit: "copiers",
     meaning:
-      "most copiers while a server is far away, of which most wait for the network; where `worker_processes` is given and this is not, there are never more than that",
+      "maximum number of copiers while a server has a high latency, when most of them wait for the network; if only `worker_processes` is given, that is the maximum",
   },
   workerBatchSize: {
     name: "worker_batch_size",
@@ -98,7 +99,7 @@ export const REPLICATION_OPTIONS = {
     default: 500,
     min: 1,
     unit: "changes",
-    meaning: "most changes in a batch",
+    meaning: "maximum number of changes in a batch",
   },
   httpConnections: {
     name: "http_connections",
@@ -107,8 +108,7 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning:
-      "documents of a job that travel alone at the same time, each with a request to either side",
+    meaning: "documents of a job copied individually at the same time, with a request to each side",
   },
   httpConnectionsMax: {
     name: "http_connections_max",
@@ -118,7 +118,7 @@ export const REPLICATION_OPTIONS = {
     max: LONE_REQUESTS_MAX,
     unit: "requests",
     meaning:
-      "most documents that travel alone at the same time while a server is far away; where `http_connections` is given and this is not, there are never more than that",
+      "maximum number of documents copied individually at the same time while a server has a high latency; if only `http_connections` is given, that is the maximum",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
@@ -126,7 +126,7 @@ export const REPLICATION_OPTIONS = {
     default: 30_000,
     min: 1,
     unit: "ms",
-    meaning: "silence that ends a request",
+    meaning: "time without data after which a request is aborted",
   },
   retriesPerRequest: {
     name: "retries_per_request",
@@ -140,7 +140,7 @@ export const REPLICATION_OPTIONS = {
     name: "use_bulk_get",
     kind: "boolean",
     default: true,
-    meaning: "whether revisions are read in bulk (`_bulk_get`) from a source that can do it",
+    meaning: "whether revisions are read in bulk (`_bulk_get`) if the source supports it",
   },
   failurePolicy: {
     name: "failure_policy",
@@ -148,7 +148,7 @@ export const REPLICATION_OPTIONS = {
     default: "skip",
     choices: ["skip", "hold", "crash"],
     meaning:
-      "what a run does with a revision that does not arrive, after listing it: `skip` goes on, and the checkpoint passes it; `hold` retries it until it arrives, and the checkpoint waits; `crash` ends the run, and each later one until it arrives",
+      "how a run handles a failed revision after listing it: `skip` continues, and the checkpoint passes it; `hold` retries it until it arrives, and the checkpoint waits; `crash` ends the run, and each later one until it arrives",
   },
   failureRetrySec: {
     name: "failure_retry_sec",
@@ -166,7 +166,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "time after which a job that completed is deleted, and with it its document, unless it left something behind; 0: they stay",
+      "time after which a completed job without failed documents is deleted together with its document; 0: never",
   },
 } as const satisfies Readonly<Record<string, Option>>;
 

@@ -135,8 +135,8 @@ function Frame({
       </header>
       {feedState === "lost" && !isPaused && (
         <p class="banner" role="alert">
-          The connection to the server is lost. What you see is out of date; it is tried again every
-          few seconds.
+          The connection to the server is lost. The data shown is out of date; retrying every few
+          seconds.
         </p>
       )}
       <main id="main" tabIndex={-1}>
@@ -205,9 +205,9 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "settings") return <SettingsPage query={query} />;
   return (
     <>
-      <h1>Nothing here</h1>
+      <h1>Page not found</h1>
       <p>
-        <a href="#/">To the start page</a>
+        <a href="#/">Go to the start page</a>
       </p>
     </>
   );
@@ -267,7 +267,7 @@ function LiveState({
         aria-pressed={isPaused}
         onClick={() => onPause(!isPaused)}
       >
-        {isPaused ? "Go on" : "Pause view"}
+        {isPaused ? "Resume view" : "Pause view"}
       </button>
     </span>
   );

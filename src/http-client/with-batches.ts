@@ -160,7 +160,7 @@ class Batches {
     const over = new AbortController();
     const leave = (): void => {
       const isAwaited = [...unanswered.values()].some((member) => !member.request.signal.aborted);
-      if (!isAwaited) over.abort(new Error("Nobody waits for an answer any more"));
+      if (!isAwaited) over.abort(new Error("The caller no longer waits for the answer"));
     };
     for (const member of members) member.request.signal.addEventListener("abort", leave);
     try {

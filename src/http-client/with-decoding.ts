@@ -31,7 +31,9 @@ export class EncodingDamagedError extends OperationalError {
     super(
       "HTTP_ENCODING_DAMAGED",
       "The answer cannot be decoded",
-      { reason: `an answer is not what its Content-Encoding ${JSON.stringify(encoding)} says` },
+      {
+        reason: `the body of an answer does not match its Content-Encoding ${JSON.stringify(encoding)}`,
+      },
       { cause },
     );
     this.isBrokenOff = (cause as { readonly code?: unknown }).code === "Z_BUF_ERROR";

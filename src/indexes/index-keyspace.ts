@@ -16,12 +16,12 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(2, number)",
     value: "JSON",
-    note: "how far its first build is, or that it is ready; watched",
+    note: "progress of its first build, or that it is ready; watched",
   },
   {
     key: "(3, number) values id",
     value: "mark id",
-    note: "an entry: the values' bytes (`index-key.ts`), then those of the document's id; mark 1: the bytes tell the values in whole",
+    note: "an entry: the values' bytes (`index-key.ts`), then those of the document's id; mark 1: the bytes hold the complete values",
   },
   { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
 ];

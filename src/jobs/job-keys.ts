@@ -38,7 +38,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(3, type, id)",
     value: "bytes",
-    note: "what an observer of the type keeps about the job: of a replication, its status for lists",
+    note: "record of the type's observer about the job: for a replication, its status for lists",
   },
   {
     key: "(4, type, id, chunk)",
@@ -53,7 +53,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(6, type, versionstamp)",
     value: "(id)",
-    note: "running jobs by their last sign of life",
+    note: "running jobs by their last heartbeat",
   },
   {
     key: "(7, type)",
@@ -63,10 +63,14 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(8)",
     value: "(versionstamp)",
-    note: "of the last change to the list of workers; watched",
+    note: "versionstamp versionstamp versionstamp of the last change to the list of workers; watched",
   },
   { key: "(9, worker)", value: "WorkerRecord", note: "the workers that may accept jobs" },
-  { key: "(10, worker)", value: "LeaseRecord", note: "how often it was renewed; others watch it" },
+  {
+    key: "(10, worker)",
+    value: "LeaseRecord",
+    note: "number of renewals; watched by the other workers",
+  },
   {
     key: "(11, worker)",
     value: "(format)",
@@ -75,7 +79,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(12, worker, type, id)",
     value: "8 random bytes",
-    note: "running jobs by their worker; written again to call the holder, which watches it",
+    note: "running jobs by their worker; rewritten to notify the worker, which watches it",
   },
   {
     key: "(13, type, group, scheduledAtSec, id)",
@@ -86,12 +90,12 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(15, type, generation, score, group)",
     value: '""',
-    note: "groups that have a job that is due, lowest standing first; score null: has used nothing",
+    note: "groups that have a job that is due, lowest standing first; score null: no usage",
   },
   { key: "(16, type, dueAtSec, group)", value: '""', note: "groups whose jobs are all due later" },
   { key: "(17, type, group)", value: "Standing", note: "shares and usage; stays without jobs" },
-  { key: "(18, type, group)", value: "(shares)", note: "groups with other shares than 100" },
-  { key: "(19, type)", value: "FairShare", note: "how usage is forgotten; absent: the default" },
+  { key: "(18, type, group)", value: "(shares)", note: "groups whose shares are not 100" },
+  { key: "(19, type)", value: "FairShare", note: "decay of the usage; absent: the default" },
   {
     key: "(20, type, state, group)",
     value: "counter",
@@ -110,7 +114,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(23, type, group)",
     value: "(countMax)",
-    note: "groups of which no more jobs than that run at once",
+    note: "maximum number of jobs of a group that run at the same time",
   },
 ];
 

@@ -71,7 +71,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(3, baseId, phase, status, error)",
     value: "(1, count)",
-    note: "how many failures of this kind the list holds; status 0 when there is none",
+    note: "number of failures of this kind in the list; status 0 without an HTTP status",
   },
   {
     key: "(4, baseId)",
@@ -86,7 +86,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(6, name, direction, unit)",
     value: "(1, timeMs)",
-    note: "until when this limit of the budget is reserved",
+    note: "time until which this limit of the budget is reserved",
   },
   {
     key: "(7)",
@@ -151,7 +151,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(22)",
     value: "(1, beganMs, nextMs, null, jobId)",
-    note: "how far the nodes are with asking the sources of jobs that wait: when this round began, when the next jobs are due, and the last job; null: the round is over; older versions have the shown id where the first null is",
+    note: "progress of the round that asks the sources of waiting jobs for pending changes: its start, the due time of the next jobs, and the last job; null: the round is over; older versions store the shown id in place of the first null",
   },
   {
     key: "(23, jobId, number)",
@@ -161,7 +161,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(25, versionstamp)",
     value: "(1, timeMs, jobId, changes, before, after)",
-    note: "what happened to a job; where its status changed, both statuses, null where there is no job; forgotten after a while, and not before 50",
+    note: "an event of a job; for a change of status the old and the new one, null for no job; deleted after a while, and not before 50",
   },
   {
     key: "(26)",
@@ -181,7 +181,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(29, node)",
     value: '""',
-    note: "drain order: the process gives its jobs back and accepts no others; removed with its row of 28",
+    note: "drain order: the process returns its jobs to the queue and accepts no others; removed with its row of 28",
   },
   {
     key: "(30)",
@@ -211,12 +211,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(40, jobId)",
     value: "(1, source, database)",
-    note: "the job is parked, and its row of 41 is there",
+    note: "the job is parked, and has a row in 41",
   },
   {
     key: "(41, source, database, jobId)",
     value: "(1, json)",
-    note: "a parked job waits for changes of this database; the value is the update sequence through which it has all",
+    note: "a parked job that waits for changes of this database; the value is the update sequence up to which it has copied",
   },
   {
     key: "(42, source, versionstamp)",
@@ -236,22 +236,22 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(45, uuid, database)",
     value: "(1, generation, digest)",
-    note: "a database of a rule's source that has a job, the rule's generation that made it so, and the digest of the security object that it is known to have copied, or null",
+    note: "a database of a rule's source that has a job: the rule's generation that created or last changed it, and the digest of the last security object copied, or null",
   },
   {
     key: "(50)",
     value: "versionstamp, 12 bytes",
-    note: "51 and 52 have the changes of statuses up to this row of 25",
+    note: "last row of 25 that is applied to 51 and 52",
   },
   {
     key: "(51, list, value, jobId)",
     value: '""',
-    note: "jobs by one of the facts of their status; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, behind a slash, a database of ours, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a time below zero, so that their order is that of lags",
+    note: "index of jobs by one property of their status; the value is a time in the lists `since`, `cause-since …` and `ended`, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, after a slash, a local database, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a negated time, so that they are ordered by lag",
   },
   {
     key: "(52, list, value, uuid)",
     value: "counter",
-    note: "how many rows 51 has; for the list `outcome` by the `_replicator` database, null for transient jobs; for `all`, with value null: how many jobs a database has",
+    note: "number of rows in 51; for the list `outcome` by `_replicator` database, null for transient jobs; for `all`, with value null: number of jobs of a database",
   },
   {
     key: "(53)",
@@ -261,17 +261,17 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(54)",
     value: "(1, beganMs, jobId, group)",
-    note: "when a node began to clean up for all, up to which job the index is compared, and which groups were looked through; null: from the first one",
+    note: "cluster-wide clean-up: its start, the last job compared with the index, and the last group checked; null: from the first one",
   },
   {
     key: "(60, digest)",
     value: "json, sealed where secrets are",
-    note: "failed logins of an account at a server; digest is the MD5 of both; cleared when there are none, and watched by runs that wait for their turn",
+    note: "failed logins of an account at a server; digest is the MD5 of both; cleared when there are no failures; watched by runs that wait to log in",
   },
   {
     key: "(61, jobId)",
     value: "(1, decision, deathCount, work)",
-    note: "hazardous work of a run in progress; deathCount: nodes that died of it since that decision of an operator; work is null between runs",
+    note: "hazardous work of a run in progress; deathCount: nodes that crashed during it since that decision of an operator; work is null between runs",
   },
   {
     key: "(62, worker, jobId, lock)",
@@ -286,7 +286,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(64)",
     value: "counter",
-    note: "grows with each row that enters or leaves 62; workers and those who wait for an end watch it",
+    note: "grows with each row that enters or leaves 62; watched by workers and by callers that wait for an end",
   },
 ];
 

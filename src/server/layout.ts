@@ -47,12 +47,12 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 4)',
     value: "JSON",
-    note: "up to which change of `_users` its users have databases; not there before the first",
+    note: "last change of `_users` whose user has a database; absent before the first",
   },
   {
     key: '("tandem", 0, 5)',
     value: "JSON",
-    note: "when the nodes began to look what can be freed, and the last database that one has taken",
+    note: "start of the search for space to free, and the last database that a node has claimed",
   },
 ];
 

@@ -38,7 +38,7 @@ export async function listen(
   api: Api,
 ): Promise<Listening> {
   const { trace } = runtime;
-  const place = { port, bindAddress, otherPort: "--port or [chttpd] port, 0 for any that is free" };
+  const place = { port, bindAddress, otherPort: "--port or [chttpd] port, 0 for any free port" };
   const connections = new Connections();
   const options = { port, bindAddress, api, trace, connections };
   const plain = await listening(place, openNodeServer(options));

@@ -83,16 +83,14 @@ export async function readRecords(kv: KeyValueStore, place: string): Promise<Sto
     if (errorCode(error) !== "KV_TIMED_OUT") throw error;
     const seconds = ANSWER_MS_MAX / 1000;
     throw unavailable(
-      `${place} did not answer within ${seconds} s: check the file, and that the cluster runs`,
+      `${place} did not answer within ${seconds} s: check the file and whether the cluster is running`,
     );
   }
 }
 
 function checkRecords({ layout, copyMark }: StoreRecords, place: string): void {
   if (copyMark !== undefined) {
-    throw unavailable(
-      `${place} holds an unfinished copy: a copy of a store into this cluster was cut off: repeat tandem store copy`,
-    );
+    throw unavailable(`${place} holds an unfinished copy: repeat tandem store copy`);
   }
   if (layout !== undefined) checkedLayoutVersion(layout);
 }

@@ -226,11 +226,11 @@ test.each<[Sent, string]>([
   ],
   [
     { method: "GET", path: "/films", headers: { "X-Auth-CouchDB-UserName": "root" } },
-    "Of the `headers` of message 0, X-Auth-CouchDB-UserName is none of accept and content-type",
+    "`headers` of message 0 has X-Auth-CouchDB-UserName; allowed are the strings accept and content-type",
   ],
   [
     { method: "GET", path: "/films", headers: { accept: 1 } },
-    "Of the `headers` of message 0, accept is none of accept and content-type",
+    "`headers` of message 0 has accept; allowed are the strings accept and content-type",
   ],
   ...(
     [
@@ -250,7 +250,7 @@ test.each<[Sent, string]>([
     ] as const
   ).map(([method, path]): [Sent, string] => [
     { method, path },
-    `${method} ${path.replace(/\?.*/, "")} is not for a batch (message 0), which takes ${BATCHED.join(", ")}, without a feed`,
+    `${method} ${path.replace(/\?.*/, "")} is not allowed in a batch (message 0); allowed are ${BATCHED.join(", ")}, without a feed`,
   ]),
 ])("%j is refused with all of its batch", async (request, reason) => {
   const films = await openFilms();
@@ -266,7 +266,7 @@ test("what is no batch is refused", async () => {
     refusal(415, "bad_content_type", `Content-Type must be ${TYPE}`),
   );
   expect(await send(films, '{"bytes":1}\n')).toMatchObject(
-    refusal(400, "bad_request", "The batch ends within a message"),
+    refusal(400, "bad_request", "The batch ends inside a message"),
   );
   expect(await send(films, "x\n")).toMatchObject(
     refusal(

@@ -35,7 +35,11 @@ test("a replication log goes on from the stored one, once", async () => {
   };
   const refused = await ask("POST /films/_local/log/_continue", { body: late });
   expect(refused).toMatchObject(
-    refusal(409, "conflict", "The stored replication log ends elsewhere."),
+    refusal(
+      409,
+      "conflict",
+      "The stored replication log has another session_id or source_last_seq.",
+    ),
   );
   expect((await ask("GET /films/_local/log")).json).toEqual(json);
 });
@@ -48,7 +52,7 @@ test("a replication log is the first of the database that was made then", async 
   const at = (time: string) =>
     ask(`POST /films/_local/log/_continue?instance_start_time=${time}`, { body });
   expect(await at("1")).toMatchObject(
-    refusal(409, "conflict", "The database was made at another time."),
+    refusal(409, "conflict", "The database was re-created: its instance_start_time differs."),
   );
   expect((await ask("GET /films/_local/log")).status).toBe(404);
   expect((await at(madeAt)).json.rev).toBe("0-1");
@@ -62,7 +66,8 @@ test("a log that is too long to be parsed at once is not continued", async () =>
   await ask("PUT /films/_local/log", { body: { ...stored, more: "x".repeat(1024 * 1024) } });
   const next = [entry("two", "5-x", "7-x")];
   const body = { session_id: "two", source_last_seq: "7-x", history: next };
-  const reason = "The stored log has more than 1048576 bytes: read it, and write it.";
+  const reason =
+    "The stored log has more than 1048576 bytes: read it and write it in whole instead.";
   expect(await ask("POST /films/_local/log/_continue", { body })).toMatchObject(
     refusal(413, "too_large", reason),
   );
@@ -81,7 +86,7 @@ test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history:
   async (body) => {
     const { ask } = await openFilms();
     const reason =
-      "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry, which has both as well.";
+      "The body must be a replication log with `session_id`, `source_last_seq` and a `history` of one entry that has the same two members.";
     expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
       refusal(400, "bad_request", reason),
     );

@@ -255,7 +255,8 @@ describe("the node's configuration", () => {
       value: "7",
       default: "500",
       known: true,
-      meaning: "jobs that a node runs at once (sizing); parked jobs are not among them",
+      meaning:
+        "maximum number of jobs that a node runs at the same time (sizing), not counting parked jobs",
       values: "0 or more",
       unit: "jobs",
       live: true,

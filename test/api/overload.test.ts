@@ -6,7 +6,7 @@ import { defineRoute, MEMBER, sessionRoutes, type User } from "../../src/api/ind
 import { type Deferred, deferred } from "../support/deferred.ts";
 import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
-const refused = { error: "service_unavailable", reason: "Too many requests are under way" };
+const refused = { error: "service_unavailable", reason: "Too many requests in progress" };
 
 /** An API with a resource `/films/_held/N`, whose answers come when the test lets them. */
 async function openHeld(limits: { requestsMax: number; waitingRequestsMax: number }) {

@@ -197,7 +197,7 @@ describe("purging by age", () => {
       ...refusal(
         501,
         "not_implemented",
-        "Purging by age is not part of Tandem; deleted_document_ttl can be infinity.",
+        "Purging by age is not part of Tandem; deleted_document_ttl must be infinity.",
       ),
     },
     {

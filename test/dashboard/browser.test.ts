@@ -148,13 +148,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/", "The last hour"],
         ["/jobs", "_replicator/billing-0"],
         ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
-        ["/new", "What is sent"],
+        ["/new", "Request preview"],
         ["/nodes", "Lease renewed"],
         ["/servers", `${AWAY_COUNT} unreachable`],
         ["/rules", "users"],
-        ["/rules/users", "Rule, as it was put"],
+        ["/rules/users", "Rule as submitted"],
         ["/new-rule", "Rule, JSON"],
-        ["/events", "What happened"],
+        ["/events", "Only decisions of operators"],
         ["/settings", "checkpoint_interval"],
       ];
       for (const [view, landmark] of views) {
@@ -193,12 +193,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(asked).not.toContain("/_replicator/good");
     expect(await buttons.count()).toBe(0);
     await show("/new");
-    await page.getByText("may change nothing").waitFor();
+    await page.getByText("Read-only user").waitFor();
     expect(await page.getByRole("textbox").count()).toBe(0);
     for (const [view, landmark] of [
       ["/nodes", "Last report"],
       ["/servers", `${AWAY_COUNT} unreachable`],
-      ["/events", "What happened"],
+      ["/events", "Only decisions of operators"],
       ["/settings?all=true", "max_jobs"],
     ] as const) {
       await show(view);
@@ -290,7 +290,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: new RegExp(`^${MISSING_COUNT}\\s*not found`) }).click();
     await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
     await page.getByRole("link", { name: "_replicator/missing-0" }).click();
-    await page.getByRole("link", { name: "All jobs that fail like this" }).click();
+    await page.getByRole("link", { name: "All jobs with this failure" }).click();
     await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
   });
 
@@ -365,7 +365,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await paused()).toBe(before);
   });
 
-  test("one, some or all of the documents that a job left behind are tried again", async () => {
+  test("retries one, some or all failed documents of a job", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask("PUT", "/mixed");
     for (const id of ["a", "b", "c"]) await ask("PUT", `/mixed/${id}`, { odd: true });
@@ -378,13 +378,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "3 documents did not arrive" }).waitFor();
     await page.getByLabel("Select b").check();
     await page.getByRole("button", { name: "Retry 1 document" }).click();
-    await page.getByText("Tried 1 document; 3 left behind").waitFor();
+    await page.getByText("Tried 1 document; 3 failed").waitFor();
     await page.getByRole("row", { name: /^Select b b .* 2 / }).waitFor();
     expect(await page.getByRole("row", { name: /^Select a a .* 1 / }).count()).toBe(1);
     const { _rev: rev } = (await ask("GET", "/strict/_design/v")) as { _rev: string };
     await ask("DELETE", `/strict/_design/v?rev=${rev}`);
     await page.getByRole("button", { name: "Retry all documents" }).click();
-    await page.getByText("Tried 3 documents; 0 left behind").waitFor();
+    await page.getByText("Tried 3 documents; 0 failed").waitFor();
   });
 
   test("shares are edited with their effect in sight", async () => {
@@ -397,7 +397,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("row", { name: /^_replicator .* 250 Edit.* 100 %/ }).waitFor();
     await show("/settings?words=replicator.shares");
     await page.getByRole("row", { name: /replicator.shares _replicator 250 none set/ }).waitFor();
-    await page.getByLabel("Also those that have their default").check();
+    await page.getByLabel("Include defaults").check();
     await page.waitForURL(/#\/settings\?words=replicator.shares&all=true$/);
     await show("/settings?all=true&words=max_jobs");
     await page.getByRole("row", { name: /^replicator max_jobs 500 500/ }).waitFor();
@@ -409,7 +409,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("POST", `${good}/_pause`);
     await ask("POST", `${good}/_resume`);
     await show("/events");
-    await page.getByLabel("Decisions of operators alone").check();
+    await page.getByLabel("Only decisions of operators").check();
     await page
       .getByRole("row", { name: /_replicator\/good paused root/ })
       .first()
@@ -450,15 +450,15 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Source address").fill("films");
     await page.getByLabel("Target address").fill("nightly");
     await page.getByLabel("create_target").check();
-    await page.getByLabel(/^Runs/).selectOption("at times of a clock (cron)");
+    await page.getByLabel(/^Runs/).selectOption("at fixed times (cron)");
     const schedule = page.getByLabel(/^schedule/);
     expect(await schedule.inputValue()).toMatch(/^0 3 \* \* \* \S+$/);
     expect(await page.getByRole("checkbox", { name: /^continuous/ }).isChecked()).toBe(false);
     await schedule.fill("0 3 * * 1-5 Europe/Atlantis");
-    await page.getByText('"Europe/Atlantis" is no time zone').waitFor();
+    await page.getByText('"Europe/Atlantis" is not a time zone').waitFor();
     expect(await look()).toEqual([]);
     await schedule.fill("0 3 * * 1-5 Europe/Berlin");
-    await page.getByText("is no time zone").waitFor({ state: "hidden" });
+    await page.getByText("is not a time zone").waitFor({ state: "hidden" });
     await page.getByLabel("deleted: skip").check();
     await page.getByLabel(/^documents\.max_bytes/).fill("a lot");
     await page.getByText("documents.max_bytes: expected 0 or more").waitFor();
@@ -511,11 +511,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const source = page.getByRole("group", { name: "Source" });
     const target = page.getByRole("group", { name: "Target" });
     await page.getByLabel("Source address").fill("films");
-    await source.getByText("It can be read, and has").waitFor();
+    await source.getByText("Readable, with").waitFor();
     await page.getByLabel("Target address").fill(`${node.url}/nowhere-9`);
     await target.getByText("not found:").waitFor();
     await page.getByLabel("create_target").check();
-    await target.getByText("It is not there yet, and will be made.").waitFor();
+    await target.getByText("Does not exist yet and will be created.").waitFor();
 
     // Half of a password is tried nowhere, however long one thinks of the rest.
     await page.getByLabel("Target login").selectOption("basic");
@@ -528,9 +528,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect([...passwords]).toEqual(["wrong"]);
 
     await page.getByLabel("Id", { exact: true }).fill("taken");
-    await page.getByText("There is a document with this id already.").waitFor();
+    await page.getByText("A document with this id already exists.").waitFor();
     await page.getByLabel("Id", { exact: true }).fill("checked");
-    await page.getByText("There is a document with this id already.").waitFor({ state: "hidden" });
+    await page.getByText("A document with this id already exists.").waitFor({ state: "hidden" });
     await page.getByLabel("Target login").selectOption("none");
     await page.getByLabel("Target address").fill("copy");
     await page.getByText("Another job does the same").waitFor();
@@ -554,7 +554,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const before = await places();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Why, for those who come later").fill("<b>The disk is full</b>");
+    await dialog.getByLabel("Reason (kept in the log)").fill("<b>The disk is full</b>");
     await dialog.getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByText("by root: <b>The disk is full</b>").first().waitFor();
     expect(await places()).toEqual(before);
@@ -569,17 +569,17 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       ["/", "The last hour"],
       ["/jobs", "_replicator/billing-0"],
       ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
-      ["/new", "What is sent"],
+      ["/new", "Request preview"],
       ["/nodes", "Last report"],
       ["/servers", "_replicator"],
-      ["/events", "What happened"],
+      ["/events", "Only decisions of operators"],
       ["/settings", "checkpoint_interval"],
     ] as const) {
       await show(view);
       await page.getByText(landmark).first().waitFor();
       // What is shown stays as it is.
       await page.getByRole("button", { name: "Pause view" }).press("Enter");
-      await page.getByRole("button", { name: "Go on" }).waitFor();
+      await page.getByRole("button", { name: "Resume view" }).waitFor();
       const skip = page.getByRole("button", { name: "Skip to the content" });
       await skip.focus();
       await page.evaluate(STEP);
@@ -589,7 +589,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         if (step !== 1) missed.push(`${view}: ${step} controls on, to ${control}`);
         left = step === 1 ? following : 0;
       }
-      await page.getByRole("button", { name: "Go on" }).press("Space");
+      await page.getByRole("button", { name: "Resume view" }).press("Space");
       await page.getByRole("button", { name: "Pause view" }).waitFor();
     }
     expect(missed).toEqual([]);
@@ -633,7 +633,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       ["/jobs", "_replicator/billing-0"],
       ["/nodes", "Last report"],
       ["/servers", "_replicator"],
-      ["/events", "What happened"],
+      ["/events", "Only decisions of operators"],
       ["/settings?all=true", "checkpoint_interval"],
     ] as const) {
       await show(view);
@@ -653,7 +653,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       "Groups",
       "Events",
       "Settings",
-      "Jobs that it touches",
+      "Affected jobs",
     ]) {
       expect(names).toContain(name);
     }
@@ -666,7 +666,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
     await page.getByLabel("Paused").selectOption("true");
     await page.waitForURL(/#\/jobs\?state=running&target=copy&paused=true$/);
-    await page.getByText("No job matches.").waitFor();
+    await page.getByText("No jobs match.").waitFor();
     await page.goBack();
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
   });
@@ -707,10 +707,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/", "The last hour"],
         ["/jobs", "_replicator/billing-0"],
         ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
-        ["/new", "What is sent"],
+        ["/new", "Request preview"],
         ["/nodes", "Last report"],
         ["/servers", "Longest wait"],
-        ["/events", "What happened"],
+        ["/events", "Only decisions of operators"],
         ["/settings?all=true", "checkpoint_interval"],
       ] as const) {
         await show(view);

@@ -63,7 +63,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("The connection to the server is lost.").waitFor();
     await processes.open({ ...GUARDED, directory, port: first.port });
     await page.getByText("The connection to the server is lost.").waitFor({ state: "hidden" });
-    await page.getByText("No job fails.").waitFor();
+    await page.getByText("No failing jobs.").waitFor();
   });
 
   test("a user without a role is refused by name, and another one may log in", async () => {
@@ -120,12 +120,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await logIn("root");
     expect(await page.getByLabel("Source address").inputValue()).toBe("films");
     expect(await page.getByLabel("Target address").inputValue()).toBe("copy");
-    await page.getByText("It can be read, and has").waitFor();
+    await page.getByText("Readable, with").waitFor();
     await page.getByText("Live", { exact: true }).waitFor();
     await page.getByLabel("Target address").fill("");
     await endsSession();
     await logIn("rita");
-    await page.getByText("may change nothing").waitFor();
+    await page.getByText("Read-only user").waitFor();
     expect(await page.getByLabel("Source address").count()).toBe(0);
   });
 

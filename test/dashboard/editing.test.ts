@@ -148,16 +148,16 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await text.fill('{"source": "local", "target": "copy-{db}", "databases": ["nothing-*"]}');
     const letGo = await hold(page, /dry_run=true/);
     const answered = page.waitForResponse(/dry_run=true/);
-    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Asking…" }).waitFor();
     await text.fill('{"source": "local", "target": "copy-{db}", "databases": ["films"]}');
     letGo();
     await answered;
-    const question = page.getByRole("button", { name: "What would it do?" });
+    const question = page.getByRole("button", { name: "Preview" });
     await question.waitFor();
-    expect(await page.getByRole("list", { name: "What it would do" }).count()).toBe(0);
+    expect(await page.getByRole("list", { name: "Preview" }).count()).toBe(0);
     await question.click();
-    await page.getByRole("button", { name: "Store the rule" }).waitFor();
+    await page.getByRole("button", { name: "Save rule" }).waitFor();
   });
 
   test("failing groups emphasize the fix of a rejected login, and a command is sent once", async () => {
@@ -325,7 +325,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("PUT", "/_tandem/budgets/gone.example", { read: { requests_per_sec: 5 } });
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/servers");
-    await page.getByRole("heading", { name: "Budgets of servers that no job names" }).waitFor();
+    await page.getByRole("heading", { name: "Budgets of servers that no job uses" }).waitFor();
     await page.getByText("read 5 requests/s").waitFor();
     expect(await violations()).toEqual([]);
     await page.getByRole("button", { name: "Edit the budget of gone.example" }).click();

@@ -211,7 +211,7 @@ test("runs, decisions and the begin of a job are one timeline, the newest first"
   } as unknown as Job;
   const run = { end: "2026-01-01T00:00:03Z", cause: "crashed", reason: "no route" } as JobRun;
   expect(timelineOf(job, [run]).map(({ title, detail }) => [title, detail])).toEqual([
-    ["Run started, and goes on", null],
+    ["Run started, in progress", null],
     ["pause", "by root: a new disk"],
     ["Run crashed", "no route"],
     ["retry", "by an administrator without a name"],
@@ -307,7 +307,7 @@ describe("the form of a replication", () => {
     ]);
     const large = "12345678901234567890";
     expect(() => sequenceOf(large)).toThrow(
-      new FieldError(`Sequence: the number ${large} would not be sent as it stands`),
+      new FieldError(`Sequence: the number ${large} cannot be represented exactly`),
     );
     const fields = { ...fieldsOf(document, "_replicator", "copy"), selected: `{"a": ${large}}` };
     expect(() => documentOf(fields, document)).toThrow(large);

@@ -113,7 +113,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     ]);
     await page.getByRole("link", { name: "First rules" }).waitFor();
     await show("/new-rule");
-    await page.getByText("may change nothing").waitFor();
+    await page.getByText("Read-only user").waitFor();
     expect(faults).toEqual([]);
   });
 
@@ -147,22 +147,22 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { name: _name, status: _status, ...body } = USERS;
     expect(JSON.parse(await text.inputValue())).toEqual(body);
     await text.fill("{");
-    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByRole("button", { name: "Preview" }).click();
     await page.getByText("This is no JSON").waitFor();
     await text.fill('{"databases": "nobody"}');
-    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByRole("button", { name: "Preview" }).click();
     await page.getByText("must be a list of patterns").waitFor();
     await text.fill(JSON.stringify({ ...body, databases: ["*"] }));
-    await page.getByRole("button", { name: "What would it do?" }).click();
-    const plan = page.getByRole("list", { name: "What it would do" });
+    await page.getByRole("button", { name: "Preview" }).click();
+    const plan = page.getByRole("list", { name: "Preview" });
     await plan.getByText("120 match (user-a, user-b, …)").waitFor();
     await plan.getByText("1 lose their job (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
     // Another rule would do something else.
     await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
-    await page.getByRole("button", { name: "What would it do?" }).click();
-    await page.getByRole("button", { name: "Store the rule" }).click();
+    await page.getByRole("button", { name: "Preview" }).click();
+    await page.getByRole("button", { name: "Save rule" }).click();
     await page.getByText("The rule users is stored").waitFor();
     expect(asked.filter(({ method }) => method === "PUT").at(-1)).toEqual({
       method: "PUT",
@@ -178,8 +178,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/rules");
     await page.getByRole("link", { name: "New rule" }).click();
     await page.getByLabel(/^Name/).fill("all");
-    await page.getByRole("button", { name: "What would it do?" }).click();
-    await page.getByRole("button", { name: "Store the rule" }).click();
+    await page.getByRole("button", { name: "Preview" }).click();
+    await page.getByRole("button", { name: "Save rule" }).click();
     await page.waitForURL(/#\/rules\/all$/);
     await page.getByRole("button", { name: "Remove" }).click();
     const dialog = page.getByRole("dialog");

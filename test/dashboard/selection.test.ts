@@ -50,7 +50,7 @@ async function command(page: Page, verb: string): Promise<string | null> {
   const button = { name: verb, exact: true };
   await page.getByRole("button", button).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("Jobs that it touches").or(dialog.getByRole("list")).first().waitFor();
+  await dialog.getByText("Affected jobs").or(dialog.getByRole("list")).first().waitFor();
   const heading = await dialog.getByRole("heading").textContent();
   await dialog.getByRole("button", button).click();
   return heading;

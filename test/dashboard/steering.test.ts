@@ -52,7 +52,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("row", { name: /checkpoint_interval 4321 30000 set/ }).waitFor();
     expect(await value()).toBe("4321");
     await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByText(`${key} has its default: 30000`).waitFor();
+    await page.getByText(`${key} has its default value: 30000`).waitFor();
 
     await open.click();
     await dialog.getByLabel("Value").fill("4322");
@@ -60,7 +60,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("row", { name: /checkpoint_interval 4322 30000 set/ }).waitFor();
     await open.click();
     await dialog.getByRole("button", { name: "Reset to the default" }).click();
-    await page.getByText(`${key} has its default: 30000`).waitFor();
+    await page.getByText(`${key} has its default value: 30000`).waitFor();
     await page.getByRole("row", { name: /checkpoint_interval 30000 30000/ }).waitFor();
     expect(await value()).toBe("30000");
   });
@@ -148,8 +148,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/events");
     const rows = page.locator("tbody tr");
     await page.getByRole("button", { name: "Older events" }).click();
-    await page.getByText("That is all that the server keeps").waitFor();
-    await page.getByText("It keeps events for 15 min").waitFor();
+    await page.getByText("No older events are stored").waitFor();
+    await page.getByText("Events are kept for 15 min").waitFor();
     const count = await rows.count();
     expect(count).toBeGreaterThan(100);
     await page.getByText("added", { exact: true }).first().waitFor();

@@ -90,7 +90,7 @@ test("a backup of a node that works, restored elsewhere after kill -9, has all t
   const folder = processes.directory();
   const acknowledgedBefore = [...writer.acknowledged];
   const made = await tandem("backup", "--data-dir", join(oldDirectory, "data"), folder);
-  expect(made).toMatchObject({ code: 0, text: expect.stringContaining("whole") });
+  expect(made).toMatchObject({ code: 0, text: expect.stringContaining("complete") });
   const [name = ""] = readdirSync(folder);
   const file = join(folder, name);
   await first.call("PUT", "/films/lost", {});
@@ -163,7 +163,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
   expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
     code: 1,
-    text: expect.stringMatching(/has a store already; --replace puts the backup in its place/),
+    text: expect.stringMatching(/already has a store; --replace puts the backup in its place/),
   });
   expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
     code: 1,

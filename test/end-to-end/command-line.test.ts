@@ -51,7 +51,7 @@ describe("what cannot be done is said in a sentence", () => {
     other.close();
     expect(ran).toMatchObject({
       code: 1,
-      errors: `tandem: port ${port} of 127.0.0.1: another program listens there; choose another port with --port or [chttpd] port, 0 for any that is free\n`,
+      errors: `tandem: port ${port} of 127.0.0.1: another program listens there; choose another port with --port or [chttpd] port, 0 for any free port\n`,
     });
   });
 
@@ -61,7 +61,7 @@ describe("what cannot be done is said in a sentence", () => {
     expect(await tandem(["serve", "--port", "0", "--data-dir", dataDirectory])).toEqual({
       code: 2,
       output: "",
-      errors: `tandem: data folder ${dataDirectory}: a file is in its place, or above it\n`,
+      errors: `tandem: data folder ${dataDirectory}: it, or a folder above it, is a file\n`,
     });
   });
 
@@ -159,17 +159,17 @@ describe("what cannot be done is said in a sentence", () => {
     [["jobs", "list", "--server", "ftp://x"], "--server ftp://x: expected http://HOST:PORT"],
     [
       ["nodes", "list", "--server", "http://h/prefix"],
-      "--server http://h/prefix: expected http://HOST:PORT, with nothing behind it",
+      "--server http://h/prefix: expected http://HOST:PORT without a path",
     ],
     [["nodes", "list", "--server", "http://h/?a=b"], "--server http://h/?a=*****: expected"],
     [
       ["jobs", "watch", "--server", "http://u:100%@h"],
-      "--server http://u:*****@h: a percent sign in a user or a password is written %25",
+      "--server http://u:*****@h: write a percent sign in a user or password as %25",
     ],
     [["move", "--from", "http://50%:p@h"], "--from http://50%:*****@h: a percent sign"],
     [["budgets", "set", "x"], "budgets set: expected limits, such as --read requests_per_sec=50"],
     [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
-    [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: there is no such file"],
+    [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: no such file"],
   ])("wrong use ends with 2: %j", async (flags, sentence) => {
     const ran = await tandem(flags);
     expect(ran.code).toBe(2);
@@ -236,7 +236,7 @@ test.each([
   expect(await tandem(["secrets", "replace", ...flags], environment)).toEqual({
     code: 2,
     output: "",
-    errors: `tandem: --password-file ${file}: expected the new password, but there is none\n`,
+    errors: `tandem: --password-file ${file}: expected the new password, but it is empty\n`,
   });
 });
 
@@ -279,7 +279,7 @@ test("shares and budgets are set and listed", async () => {
   );
   await done("budgets", "remove", "couch.example");
   expect(await done("budgets", "list")).toBe("there are no budgets\n");
-  expect(await done("endpoints")).toBe("no job names another server\n");
+  expect(await done("endpoints")).toBe("no job uses another server\n");
   expect(await done("shares", "usage")).toMatch(/^GROUP\s+SHARES\s+USAGE\s+RUNNING/);
   expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
 });

@@ -94,7 +94,7 @@ test.each<[string, Answer, string]>([
   });
 });
 
-const FOREIGN = "tandem: the server does not answer as a Tandem does: expected ";
+const FOREIGN = "tandem: unexpected answer, is the server a Tandem? Expected ";
 
 test.each([
   ["jobs list"],
@@ -146,7 +146,7 @@ test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
     expect(await tandem("jobs list")).toEqual({
       code: 1,
       output: "",
-      errors: "tandem: the server answered 500 without saying why: is it a Tandem?\n",
+      errors: "tandem: the server answered 500 without a reason: is it a Tandem?\n",
     });
   },
 );

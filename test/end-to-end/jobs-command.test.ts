@@ -114,7 +114,7 @@ test("a job that is paused survives a restart so, and who paused it is named", a
 
 test("a failure list that is empty says so", async () => {
   const { output } = await tandem("failures", FOLLOW, "--server", server);
-  expect(output).toBe("nothing was left behind\n");
+  expect(output).toBe("no documents failed\n");
 });
 
 test.each([
@@ -181,7 +181,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Name the jobs by state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind, behind_sec, or all of them by all=true",
+        "Select jobs by state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind, behind_sec, or select all jobs with all=true",
     },
   ],
   [

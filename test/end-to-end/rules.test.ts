@@ -173,7 +173,9 @@ test("servers that differ are told database by database, and repaired", async ()
   expect([code, output]).toEqual([1, expect.stringContaining("3 databases compared: 3 differ")]);
   expect(output).toMatch(/shop-a: .*second/);
   expect(output).toContain("security: the security objects differ");
-  expect(output).toMatch(/shop-c: db_not_found: missing at the target: `tandem replicate --all`/);
+  expect(output).toMatch(
+    /shop-c: db_not_found: missing at the target: create it with `tandem replicate --all`/,
+  );
   expect(output).toContain("shop-gone: only at the target");
   const repaired = await tandem(["verify", ...chosen, "--repair"]);
   // It makes and fills what is missing. The security object of a database that is there stays.
@@ -215,9 +217,9 @@ test.each([
 });
 
 test.each([
-  [["--databases", "a*"], "--databases goes with --all"],
-  [["--overwrite-security", "a*"], "--overwrite-security goes with --all"],
-  [["--all", "--since", "7"], "--since goes with one database, and not with --all"],
+  [["--databases", "a*"], "--databases requires --all"],
+  [["--overwrite-security", "a*"], "--overwrite-security requires --all"],
+  [["--all", "--since", "7"], "--since cannot be combined with --all"],
 ])("replicate %j is wrong use", async (flags, reason) => {
   const ran = await tandem(["replicate", source.url, target.url, ...flags]);
   expect([ran.code, ran.output]).toEqual([2, expect.stringContaining(reason)]);

@@ -58,7 +58,7 @@ test("who forgets to have the target made is told how", async () => {
   const copied = await start("replicate", source, `${server.url}/none`).ended;
   expect(copied.code).toBe(1);
   expect(copied.text).toContain(
-    `could not open ${server.url}/none/; --create-target makes the target first`,
+    `could not open ${server.url}/none/; use --create-target to create the target`,
   );
   const nothing = await start("replicate", `${server.url}/none`, source).ended;
   expect(nothing.text).toContain(`could not open ${server.url}/none/\n`);
@@ -76,7 +76,7 @@ test("a copy says how much it leaves out", async () => {
   const limits = ["--skip-deleted", "--max-document-bytes", "50", "--max-attachment-bytes", "50"];
   const ends = [`${server.url}/partial`, `${server.url}/partial-copy`, "--create-target"];
   const { code, text } = await start("replicate", ...ends, ...limits).ended;
-  expect(text).toMatch(/^2 stayed behind on purpose$/m);
+  expect(text).toMatch(/^2 skipped as requested$/m);
   expect(code).toBe(0);
   expect((await server.call("GET", "/partial-copy")).body.doc_count).toBe(1);
 });
@@ -228,7 +228,7 @@ test("an attachment that differs in a revision that both have is named as not me
   expect([first.code, first.text]).toEqual([
     1,
     expect.stringContaining(
-      "1 attachment differs and stays as it is: both sides have the revision",
+      "1 attachment differs and cannot be repaired: both sides have the revision",
     ),
   ]);
   await server.call("POST", "/flags-there/_purge", { flag: [doc("")._rev] });
@@ -248,7 +248,7 @@ test("a repair counts what the target took, and lists what it refused with the r
   const { code, text } = await start("verify", ...ends, "--repair").ended;
   expect(code).toBe(1);
   expect(text).toMatch(
-    /^1 document copied again\n1 revision was left behind:\n {2}b\ufffdad 1-\w+: forbidden: closed \ufffd\[31m$/m,
+    /^1 document copied again\n1 revision failed:\n {2}b\ufffdad 1-\w+: forbidden: closed \ufffd\[31m$/m,
   );
   expect(text).toMatch(/^ {2}b\ufffdad 1-\w+ is not on the target$/m);
   expect(text).not.toContain("\u001b");
@@ -332,9 +332,9 @@ describe("the ids of the documents to copy come from a file", () => {
   });
 
   test.each([
-    ["", "expected ids of documents, but there are none"],
-    ["\n\n", "expected ids of documents, but there are none"],
-    ["[]", "expected ids of documents, but there are none"],
+    ["", "expected ids of documents, but it is empty"],
+    ["\n\n", "expected ids of documents, but it is empty"],
+    ["[]", "expected ids of documents, but it is empty"],
     ['["a", ', "expected a JSON array of ids, or one id a line"],
   ])("%j is refused", async (text, reason) => {
     expect(await copy(text, "none")).toEqual({

@@ -90,7 +90,7 @@ test("a name that is resolved anew is judged anew, and what was judged is connec
   await expect(get(fetch, url, { generation: 1 })).rejects.toMatchObject(
     refusal(
       'the address 169.254.169.254 of host rebound.example is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
-        "which holds unless allow names the host itself",
+        "which applies unless allow names the host itself",
     ),
   );
   expect([asked.length, sockets.length]).toEqual([2, 1]);

@@ -111,7 +111,7 @@ test("a store is replaced only on demand, when no process has it open, and is ke
     const otherKv = new KeyValueStore({ runtime, engine: other });
     await otherKv.transact(async (tx) => tx.set(bytes("k"), bytes("old")));
     await expect(importRows(rows, 1, { directory })).rejects.toMatchObject({
-      details: { reason: `${directory} has a store already` },
+      details: { reason: `${directory} already has a store` },
     });
     await expect(importRows(rows, 1, { directory, keepAs: "old.mdb" })).rejects.toMatchObject({
       details: { reason: expect.stringContaining("a process has open") },

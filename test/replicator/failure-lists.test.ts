@@ -110,7 +110,7 @@ test("a list that would grow too long stays as it is, and says why", async () =>
   await change("a", "b");
   await expect(change("c")).rejects.toMatchObject({
     error: "too_many_failures",
-    reason: "more than 2 revisions did not arrive; the last one: forbidden: not this one",
+    reason: "more than 2 revisions failed; the last one: forbidden: not this one",
   });
   await change("b");
   const page = await kv.read((tx) => lists.page(tx, BASE_ID, { limit: 100 }));

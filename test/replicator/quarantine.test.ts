@@ -62,7 +62,7 @@ test("a job is quarantined after two nodes died over its answers, with that reas
   const { failure } = await nextRun();
   expect(failure).toEqual({
     error: "quarantined",
-    reason: `2 nodes died while they ran this job, the last one over ${WORK}; retry the job to run it again`,
+    reason: `2 nodes crashed while running this job, the last one over ${WORK}; retry the job to run it again`,
   });
 });
 

@@ -125,8 +125,8 @@ describe("a node", () => {
     }));
 
   test.each([
-    ["/", "is no file on this node"],
-    ["/dev/zero", "is no file on this node"],
+    ["/", "is not a regular file on this node"],
+    ["/dev/zero", "is not a regular file on this node"],
     ["/none/there", "cannot be read on this node (ENOENT)"],
     ["", "is empty", ""],
     ["", "is too long", "x".repeat(70_000)],

@@ -25,7 +25,7 @@ afterAll(() => server.stop());
 
 const METADATA =
   'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
-  "which holds unless allow names the host itself";
+  "which applies unless allow names the host itself";
 
 test("a document's job that may not connect is crashing, says why, and is tried again", async () => {
   const crashed = new Promise<unknown>((resolve) => {

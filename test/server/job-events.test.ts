@@ -161,8 +161,8 @@ test("pauses are told, with who decided them", async () => {
 });
 
 test.each([
-  ["?since=junk", "since: expected now, or the id of an event, and not junk"],
-  ["/_past?before=junk", "before: expected the id of an event, and not junk"],
+  ["?since=junk", "since: expected now, or the id of an event, but is junk"],
+  ["/_past?before=junk", "before: expected the id of an event, but is junk"],
   ["/_past?limit=101", "limit: expected 1 to 100"],
   ["?heartbeat=0", "heartbeat: expected a number of milliseconds above 0"],
   ["?falling=true", "Unknown parameter falling"],

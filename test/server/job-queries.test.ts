@@ -135,7 +135,7 @@ test.each([
   ["side=left", "Unknown side left. Choose from: source, target, -"],
   ["behind_sec=long", "behind_sec must be an integer"],
   ["sort=name", "Unknown sort name. Choose from: id, since, tries, lag"],
-  ["bookmark=x", "The bookmark is none of this list"],
+  ["bookmark=x", "Invalid bookmark: use the one returned with the previous page"],
   ["failing=perhaps", "Invalid boolean parameter"],
 ])("GET /_tandem/jobs?%s is refused: %s", async (query, reason) => {
   const { status, body } = await ask("GET", `/_tandem/jobs?${query}`);

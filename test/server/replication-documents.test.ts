@@ -233,7 +233,7 @@ describe("a masked secret", () => {
     const elsewhere = { ...after, source: masked.replace("127.0.0.1:1", "127.0.0.1:9") };
     const refused = await ask("PUT", `/_replicator/${id}`, ALICE, elsewhere);
     expect([refused.status, refused.json.error]).toEqual([403, "forbidden"]);
-    expect(refused.json.reason).toMatch(/^`source` is masked: give the secret itself/);
+    expect(refused.json.reason).toMatch(/^`source` is masked: enter the secret itself/);
     expect((await ask("GET", `/_replicator/${id}`, ALICE)).json).toEqual(after);
   });
 

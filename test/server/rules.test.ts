@@ -132,14 +132,18 @@ test("secrets are shown as masks, which stand for them when the rule is written 
 
 test.each<[string, unknown, string]>([
   ["PUT /_tandem/rules/users", { ...RULE, target: undefined }, "`target` must be a URL with {db}"],
-  ["PUT /_tandem/rules/users", { ...RULE, name: "other" }, "`name` must be that of the path"],
+  [
+    "PUT /_tandem/rules/users",
+    { ...RULE, name: "other" },
+    "`name` must equal the name in the path",
+  ],
   ["PUT /_tandem/rules/a%20b", RULE, "The name of a rule must have 1 to 100 letters"],
   ["PUT /_tandem/rules/users?x=1", RULE, "Unknown parameter x. Choose from: dry_run"],
   ["PUT /_tandem/rules/users?dry_run=x", RULE, "Invalid boolean parameter"],
   [
     "PUT /_tandem/rules/users",
     { ...RULE, headers: { x: "y".repeat(40_000) } },
-    "A rule has 32768 bytes at most",
+    " bytes; at most 32768 are allowed",
   ],
   ["GET /_tandem/rules?x=1", undefined, "Unknown parameter x. Choose from: limit, bookmark"],
 ])("%s with %j is 400 and says why", async (request, body, reason) => {

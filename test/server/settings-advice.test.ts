@@ -30,8 +30,8 @@ describe("a setting without effect", () => {
     );
     const messages = announcedOf(configuration);
     expect(messages).toEqual([
-      "[chttpd] prot is no setting; did you mean [chttpd] port?",
-      "[replicator] max_jbos is no setting; did you mean [replicator] max_jobs?",
+      "[chttpd] prot is not a setting; did you mean [chttpd] port?",
+      "[replicator] max_jbos is not a setting; did you mean [replicator] max_jobs?",
       "[smoosh.mine] priority has no effect: there is nothing to compact",
     ]);
     configuration.set("replicator", "max_jobs", "8");
@@ -39,7 +39,7 @@ describe("a setting without effect", () => {
     configuration.delete("couchdb", "use_cfile");
     configuration.set("tandem", "utils_dir", "/tmp");
     expect(messages.slice(3)).toEqual([
-      "[couchdb] use_cfile has no effect: databases are no files of their own",
+      "[couchdb] use_cfile has no effect: databases are not separate files",
       "[tandem] utils_dir is read from the file that --config names, when a node starts",
     ]);
   });
@@ -54,7 +54,7 @@ describe("a setting without effect", () => {
   ])("[%s] %s may be meant as %s", (section, key, meant) => {
     const question = meant === undefined ? "" : `; did you mean ${meant}?`;
     expect(ineffectiveness({ section, key }, SETTINGS)).toBe(
-      `[${section}] ${key} is no setting${question}`,
+      `[${section}] ${key} is not a setting${question}`,
     );
   });
 
@@ -74,7 +74,7 @@ test("every setting of CouchDB's default.ini has its effect, or has none for a r
   expect(lines.length).toBeGreaterThan(300);
   const unknown = lines.filter((line) => {
     const [section = "", key = ""] = line.split(" ");
-    return ineffectiveness({ section, key }, SETTINGS)?.includes("is no setting");
+    return ineffectiveness({ section, key }, SETTINGS)?.includes("is not a setting");
   });
   expect(unknown).toEqual([]);
 });

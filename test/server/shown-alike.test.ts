@@ -220,7 +220,7 @@ async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<v
     expect(facts.get("state")).toBe(row.paused ? `paused (${row.state})` : row.state);
     expect(facts.get("failing since")).toBe(row.failing_since ?? "-");
     expect(facts.get("tries since then")).toBe(String(row.last_failure?.tries ?? 0));
-    expect(facts.get("left behind")).toBe(String(row.left_behind));
+    expect(facts.get("failed documents")).toBe(String(row.left_behind));
     expect(facts.get("next try")).toBe(row.next_try ?? "-");
   }
 }

@@ -11,9 +11,9 @@ const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
 );
 
 test.each([
-  [{ dataDirectory: "" }, {}, "--data-dir: expected a value, and it is empty"],
-  [{ bindAddress: "" }, {}, "--bind-address: expected a value, and it is empty"],
-  [{ replicationProcesses: 257 }, {}, "--replication-processes 257: expected 256 at most"],
+  [{ dataDirectory: "" }, {}, "--data-dir: expected a value, but it is empty"],
+  [{ bindAddress: "" }, {}, "--bind-address: expected a value, but it is empty"],
+  [{ replicationProcesses: 257 }, {}, "--replication-processes 257: expected at most 256"],
   [{}, { TANDEM_PORT: "65536" }, "TANDEM_PORT = 65536: expected an integer of 0 to 65535"],
   [{}, { TANDEM_PORT: "5e3" }, "TANDEM_PORT = 5e3: expected an integer of 0 to 65535"],
   [

@@ -202,7 +202,7 @@ describe("files", () => {
     ["tls_versions", "[tlsv1, 'tlsv1.2']", "a list of tlsv1.2, tlsv1.3"],
     ["ciphers", '["ECDHE-RSA-AES128-GCM-SHA256", "NULL-NONE"]', "a list of OpenSSL's names"],
     ["secure_renegotiate", "false", "true"],
-    ["verify_fun", "{module, fun}", "nothing: a function of Erlang"],
+    ["verify_fun", "{module, fun}", "no value: a function of Erlang"],
   ])("%s = %s is refused at the start and over HTTP", async (key, text, expected) => {
     const message = `[ssl] ${key} = ${text}: expected ${expected}`;
     expect(() => configOf({ ...SERVED, [key]: text })).toThrow(message);

@@ -191,7 +191,7 @@ test("a job ends when its owner is deleted, whom the database still names; one t
   await ask("PUT", "/named/one", ROOT, {});
   expect(await jobOfDocument("mays")).toMatchObject({
     state: "crashing",
-    info: { error: 'forbidden: the owner "may" is no user any more' },
+    info: { error: 'forbidden: the owner "may" is no longer a user' },
   });
   expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
 });
@@ -226,7 +226,7 @@ test("a job that refers to a secret sends nothing once its author is no administ
     seen.splice(0);
     await ask("POST", "/_tandem/jobs/_replicator%2Fboss/_retry", ROOT);
     expect(await jobOfDocument("boss")).toMatchObject({
-      info: { error: expect.stringContaining("its author is no server admin") },
+      info: { error: expect.stringContaining("its author is not a server admin") },
     });
     expect(seen).toEqual([]);
   } finally {

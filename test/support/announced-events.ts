@@ -1,15 +1,15 @@
-/** What a process announces on its standard error, for tests that wait for it. */
+/** Events that a process logs to standard error, for tests that wait for them. */
 import type { Readable } from "node:stream";
 import type { EventName, Events } from "../../src/base/index.ts";
 import { patience } from "./patience.ts";
 
-/** An event as the log shows it: its name, and its members beside that. */
+/** An event of the log: its name and its other members. */
 type Announced = { readonly event: EventName } & Readonly<Record<string, unknown>>;
 
-/** Tells of the question itself, so waiting for it would be asking without end. */
+/** Event of the question's own request. Waiting for it would repeat the question endlessly. */
 const OWN_EVENT: EventName = "api.answered";
 
-/** Single requests of a replication: what they lead to is announced, too. */
+/** Events of single requests of a replication. Their consequences have events of their own. */
 const REQUEST_EVENT: EventName = "http.answered";
 
 export class AnnouncedEvents {
@@ -34,17 +34,20 @@ export class AnnouncedEvents {
     });
   }
 
-  /** What was written so far. */
+  /** Output so far. */
   get text(): string {
     return this.#text;
   }
 
-  /** How many events there were, those about single requests left out. */
+  /** Number of events, excluding those of single requests. */
   get count(): number {
     return this.#events.length - this.#requestCount;
   }
 
-  /** Resolves with the first event of this name, past or future, that passes. Rejects when the process ends before. */
+  /**
+   * Resolves with the first past or future event of this name that passes. Rejects if the process
+   * ends first.
+   */
   async event<Name extends EventName>(
     name: Name,
     passes: (event: Events[Name]) => boolean = () => true,
@@ -59,7 +62,7 @@ export class AnnouncedEvents {
     }
   }
 
-  /** Resolves when `count` is greater than that. Rejects when the process ends before. */
+  /** Resolves once the count exceeds `count`. Rejects if the process ends first. */
   async next(count: number): Promise<void> {
     while (this.count <= count) await this.#more(`event ${count + 1} of a process`);
   }
@@ -88,7 +91,7 @@ function announced(line: string): Announced | undefined {
   try {
     return JSON.parse(line) as Announced;
   } catch {
-    // Two processes wrote into one line.
+    // Two processes wrote to the same line.
     return undefined;
   }
 }

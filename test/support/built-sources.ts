@@ -1,6 +1,6 @@
 /**
- * Tests import the modules in `dist`. Vitest would transform each source again for every process, and its code is slower:
- * each use of an import becomes a property look-up.
+ * Redirects imports of sources to the modules in `dist`. Vitest would transform each source again
+ * in every process, and its output is slower: each use of an import becomes a property look-up.
  */
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,10 +9,10 @@ import type { Plugin } from "vite";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 
-/** Built by Vite. */
+/** Built by Vite instead. */
 const DASHBOARD = join(SOURCES, "dashboard");
 
-/** Not in `dist`. */
+/** Source files that `dist` lacks. */
 const TESTS = /\.(test|fuzz|fixture)\.ts$/;
 
 export function builtSources(): Plugin {

@@ -1,6 +1,6 @@
-/** The changes feeds of a server as what tests wait for. */
+/** Changes feeds of a server, for tests that wait for documents. */
 
-/** Keeps a quiet feed from being taken for a dead one. */
+/** Heartbeat interval that keeps an idle feed from being treated as stalled. */
 const HEARTBEAT = "heartbeat=10000";
 
 interface Change {
@@ -8,7 +8,7 @@ interface Change {
   readonly deleted?: boolean;
 }
 
-/** Resolves when the database is there and the ids of its documents, those that are not deleted, pass. */
+/** Resolves once the database exists and the ids of its non-deleted documents pass. */
 export async function onceThere(
   serverUrl: string,
   database: string,
@@ -31,7 +31,7 @@ async function onceCreated(serverUrl: string, database: string): Promise<void> {
   }
 }
 
-/** The rows of a continuous feed. Throws when it ends. */
+/** Yields the rows of a continuous feed. Throws when the feed ends. */
 async function* rowsOf<Row>(url: string): AsyncGenerator<Row> {
   const { status, body } = await fetch(url);
   if (status !== 200 || body === null) throw new Error(`${url}: ${status}`);

@@ -1,6 +1,7 @@
 /**
- * The browser of the tests: one that `CHROMIUM_PATH` names, the one of the package `@sparticuz/chromium`, or Debian's. The package
- * has it compressed, with libraries that a small system may not have; it is unpacked once, beside the installed packages.
+ * Browser of the tests: the one in `CHROMIUM_PATH`, the one of the package `@sparticuz/chromium`,
+ * or Debian's. The package contains it compressed, with libraries that a small system may lack; it
+ * is unpacked once, next to the installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
@@ -10,17 +11,20 @@ import { fileURLToPath } from "node:url";
 
 export interface Chromium {
   readonly executablePath: string;
-  /** What it needs beside the environment of the tests. */
+  /** Environment variables that the browser needs in addition to those of the tests. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
 const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url));
 const DEBIAN = "/usr/bin/chromium";
 
-/** The package unpacks into the folder for temporary files, and its libraries only where it believes to run at Amazon's. */
+/**
+ * Makes the package unpack its libraries, which it does only on AWS Lambda. It unpacks into the
+ * folder for temporary files.
+ */
 const UNPACK = `import("@sparticuz/chromium").then(({ default: chromium }) => chromium.executablePath())`;
 
-/** Undefined: none starts on this machine. */
+/** The browser to start, if this machine can run one. */
 export function findChromium(): Chromium | undefined {
   const named = process.env.CHROMIUM_PATH;
   if (named !== undefined && named !== "") return { executablePath: named, environment: {} };
@@ -46,7 +50,7 @@ function debians(): Chromium | undefined {
   return existsSync(DEBIAN) && starts(found) ? found : undefined;
 }
 
-/** The folder with the package's browser; undefined for a machine that it is not made for. */
+/** Folder of the package's browser, if the package supports this machine. */
 function unpacked(): string | undefined {
   if (process.platform !== "linux" || process.arch !== "x64") return undefined;
   const { version } = createRequire(import.meta.url)("../../package-lock.json").packages[
@@ -64,7 +68,7 @@ function unpacked(): string | undefined {
     if (status !== 0) return undefined;
     renameSync(staging, folder);
   } catch (error) {
-    // Another process was faster.
+    // Another process has already created it.
     if (!existsSync(folder)) throw error;
   } finally {
     rmSync(staging, { recursive: true, force: true });

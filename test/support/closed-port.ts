@@ -1,4 +1,4 @@
-/** A port at which nobody listens. */
+/** A port without a listener. */
 
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";

@@ -1,4 +1,4 @@
-/** The parts of a node as `src/server` puts them together, on any runtime and store, without sockets. */
+/** Composes the parts of a node as `src/server` does, on any runtime and store, without sockets. */
 import type { Runtime, Seal } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
 import { DesignCodes } from "../../src/documents/index.ts";
@@ -25,16 +25,16 @@ export interface NodeParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly config?: Partial<ReplicatorConfig>;
-  /** The longest list of failures. */
+  /** Maximum length of a list of failures. */
   readonly failuresMax?: number;
   readonly fetch?: Fetch;
   readonly nodeName?: string;
   readonly jobs?: Jobs;
-  /** Without it nothing is sealed. */
+  /** Sealing keys. Without them nothing is sealed. */
   readonly seal?: Seal;
-  /** Without it references stand for nothing. */
+  /** Resolves references to secrets. Without it they have no value. */
   readonly lookUpSecret?: SecretLookup;
-  /** Beside those of the program. */
+  /** Parts in addition to the program's. */
   readonly hooks?: readonly DatabaseHook[];
   readonly sandbox?: Sandbox;
 }
@@ -52,12 +52,12 @@ export function composeNode({
   lookUpSecret = (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
   jobs = new Jobs(runtime, JOBS_SUBSPACE, seal && sealedRequests(seal)),
   hooks = [],
-  // Its threads do not outlive the tests.
+  // Its threads must not outlive the tests.
   sandbox = new SandboxPool(runtime),
 }: NodeParts) {
-  // A getter stays one: settings are read at each use.
+  // A getter must stay a getter: settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
-    // Most tests of running jobs want them to go on running.
+    // Most tests of running jobs need the jobs to keep running.
     { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, parkAfterSec: 0 },
     Object.getOwnPropertyDescriptors(config),
   );
@@ -96,7 +96,7 @@ export function composeNode({
   const checks = new ReplicationChecks({ ...parts, endpoints: replication.endpoints });
   const { rules } = parts.replicator;
   const rulePlans = new RulePlans({ ...parts, rules, endpoints: replication.endpoints });
-  // For a frontend, in place of the scheduler.
+  // Replaces the scheduler in a frontend.
   const localRules = followLocalRules(parts, { endpoints: replication.endpoints, ...process });
   return { ...parts, ...replication, checks, rulePlans, localRules };
 }

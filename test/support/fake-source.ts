@@ -1,4 +1,7 @@
-/** A source that serves documents which no CouchDB would: ids, revisions, attachments and sequences are sent as they are given. */
+/**
+ * A source of documents that no CouchDB would serve: ids, revisions, attachments and sequences are
+ * sent exactly as given.
+ */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,15 +14,17 @@ export interface FakeDocument {
 }
 
 export interface FakeDatabase {
-  /** Leaves of one document follow each other. */
+  /** Documents to serve. The leaves of a document must be adjacent. */
   readonly documents: readonly FakeDocument[];
-  /** How it answers `_bulk_get`. Default: with JSON. */
+  /** Response to `_bulk_get`. Default: JSON. */
   readonly bulkGet?: "json" | "none";
-  /** Sequence of the change with this number, from 1. Default: the number and `-x`. */
+  /**
+   * Sequence of the change with this number, counted from 1. Default: the number followed by `-x`.
+   */
   readonly sequence?: (number: number) => string;
-  /** Answers `GET /db/doc?open_revs` in place of a JSON array. */
+  /** Response to `GET /db/doc?open_revs` that replaces the JSON array. */
   readonly openRevisions?: (documents: readonly FakeDocument[]) => FakeAnswer;
-  /** Members of every document that is sent. Default: as for `revs=true`. */
+  /** Additional members of every document. Default: those of `revs=true`. */
   readonly sent?: (document: FakeDocument) => object;
 }
 
@@ -32,7 +37,7 @@ export interface FakeAnswer {
 export interface FakeSource {
   readonly url: string;
   readonly databases: Map<string, FakeDatabase>;
-  /** Targets of all requests. */
+  /** URL paths of all requests. */
   readonly requests: string[];
   close(): Promise<void>;
 }
@@ -87,7 +92,7 @@ async function respond(
   if (place === "") return send({ db_name: name, update_seq: "9-x", instance_start_time: "0" });
   if (place === "_changes") {
     const page = changes(database, query);
-    // A feed that waits stays open until its client leaves.
+    // A waiting feed stays open until its client disconnects.
     if (page.results.length === 0 && query.includes("feed=longpoll")) return;
     return send(page);
   }
@@ -107,7 +112,7 @@ async function respond(
   }
   const [first = "", ...names] = rest;
   const id = decodeURIComponent(first);
-  // Every attachment that is not sent with its document.
+  // All attachments that are not sent with their document.
   if (names.length > 0) return send({ body: NOTE, headers: { "content-type": "image/png" } });
   const revisions: string[] = JSON.parse(new URLSearchParams(query).get("open_revs") ?? "[]");
   const found = database.documents.filter((it) => it._id === id && revisions.includes(it._rev));
@@ -135,7 +140,7 @@ function changes({ documents, sequence = (number) => `${number}-x` }: FakeDataba
   return { results, last_seq: sequence(ids.length), pending: 0 };
 }
 
-/** The document as a server sends it for `revs=true`. */
+/** A document as a server sends it for `revs=true`. */
 export function withRevisions(document: FakeDocument): object {
   const [, start = "", hash = ""] = /^([^-]*)-?(.*)$/s.exec(document._rev) ?? [];
   return { ...document, _revisions: { start: Number(start), ids: [hash] } };

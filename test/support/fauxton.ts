@@ -1,6 +1,7 @@
 /**
- * Fauxton, as CouchDB serves it. Its package brings the tools that it is built with, over a thousand packages, so it is none that is
- * installed: its archive alone is fetched by npm, compared with its checksum, and kept beside the installed packages.
+ * Fauxton, as CouchDB serves it. Its package depends on over a thousand build tools, so it is not a
+ * dependency: npm downloads only its archive, which is verified by checksum and kept next to the
+ * installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -13,7 +14,10 @@ const SHA512 =
   "5ZwPKqstwmQclSHifWBmbyzlBOLoBB3gssGaiEFLPcIzHO0Zxz+uPr/D/Fs6DGH7Hfohw7s6zqcjwU9CRcshfw==";
 const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url));
 
-/** The folder to serve below `/_utils/`; undefined: it is not there, and cannot be fetched. Throws when it is another one. */
+/**
+ * Folder to serve below `/_utils/`, unless it is missing and cannot be downloaded. Throws if the
+ * checksum differs.
+ */
 export function findFauxton(): string | undefined {
   const folder = join(CACHE, `fauxton-${VERSION}`);
   if (!existsSync(folder) && !fetchInto(folder)) return undefined;
@@ -34,7 +38,7 @@ function fetchInto(folder: string): boolean {
     renameSync(staging, folder);
     return true;
   } catch (error) {
-    // Another process was faster.
+    // Another process has already created it.
     if (existsSync(folder)) return true;
     throw error;
   } finally {

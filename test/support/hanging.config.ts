@@ -1,4 +1,4 @@
-/** Runs the tests and hooks of `hanging.fixture.ts`, which never end by themselves. */
+/** Configuration that runs the tests and hooks of `hanging.fixture.ts`, which never finish. */
 import { defineConfig } from "vitest/config";
 
 const PATIENCE_MS = 120_000;

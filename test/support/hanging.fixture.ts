@@ -1,4 +1,4 @@
-/** Tests and hooks that wait for what never comes, for `patience.test.ts`. */
+/** Tests and hooks that wait indefinitely, for `patience.test.ts`. */
 import { afterAll, beforeAll, beforeEach, describe, onTestFinished, test } from "vitest";
 import { askUntil, patience } from "./patience.ts";
 

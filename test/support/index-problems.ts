@@ -1,4 +1,4 @@
-/** What is wrong with the index of jobs: every row and every counter, beside what follows from the jobs themselves. */
+/** Inconsistencies of the index of jobs: compares every row and every counter with the jobs. */
 import type { Jobs } from "../../src/jobs/index.ts";
 import { type Key, type KeyRange, type ReadTransaction, unpackTuple } from "../../src/kv/index.ts";
 import {
@@ -19,7 +19,7 @@ export interface IndexedNode {
   readonly index: JobIndex;
 }
 
-/** As its readers see it, with what is not folded yet. */
+/** The index as readers see it, including rows that are not folded yet. */
 export async function indexProblems(tx: ReadTransaction, node: IndexedNode): Promise<string[]> {
   const view = await node.index.view(tx);
   const expected = await expectedRows(tx, node.jobs, node.failureLists);
@@ -65,7 +65,7 @@ async function expectedCounts(
   return counts;
 }
 
-/** Pages of any two rows, from either end, are parts of the whole. */
+/** Checks that pages between any two rows, from either end, are slices of the whole list. */
 async function problemsOfPages(view: IndexView, all: readonly IndexRow[]): Promise<string[]> {
   const problems: string[] = [];
   const { begin, end } = SUBSPACES.replicator.range([51]);

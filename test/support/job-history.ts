@@ -1,4 +1,7 @@
-/** Random histories of a few replication jobs, without anything that replicates: for tests of what is known of jobs afterwards. */
+/**
+ * Random histories of a few replication jobs that replicate nothing, for tests of the stored state
+ * of jobs.
+ */
 
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
@@ -14,14 +17,14 @@ const REVISION = { id: "d", revision: "1-a", status: 403, error: "forbidden", re
 
 export type HistoryNode = ReturnType<typeof composeNode> & { readonly kv: KeyValueStore };
 
-/** One of the jobs to which things happen. */
+/** A job of the history. */
 export interface HistoryJob {
   readonly id: string;
-  /** Adds it, or asks for it once more. */
+  /** Adds the job, or requests it again. */
   add(): Promise<unknown>;
 }
 
-/** What the jobs copy: some from another server, some from a database of ours. */
+/** Sources of the jobs: some on another server, some local databases. */
 export function historyReplication(job: number) {
   const source = job % 2 === 0 ? `http://host${job}:5984/db` : "local";
   return { source, target: `t${job}`, continuous: job < 2 };
@@ -37,7 +40,7 @@ function transientJobs(node: HistoryNode): (job: number) => HistoryJob {
   };
 }
 
-/** What may happen to jobs: any of these, in any order, to any of a few. */
+/** Possible events of a job, in any order. */
 const EVENTS = [
   ...["add", "accept", "accept", "begin", "begin", "report", "checkpoint", "expire", "repair"],
   ...["completed", "stopped", "stalled", "crashed", "crashed", "leave-behind", "arrive"],
@@ -57,13 +60,13 @@ export const JOB_STEP: fc.Arbitrary<Step> = fc.record({
   failure: fc.constantFrom(...FAILURE_CLASSES),
 });
 
-/** Jobs of a node, with those that it holds. */
+/** Jobs of a node, including those that it holds. */
 export class History {
   readonly #node: HistoryNode;
   readonly #made: (job: number) => HistoryJob;
   readonly #held = new Map<string, HeldReplication>();
 
-  /** Without `made` they are transient jobs. */
+  /** Creates jobs, transient ones without `made`. */
   constructor(node: HistoryNode, made: (job: number) => HistoryJob = transientJobs(node)) {
     this.#node = node;
     this.#made = made;
@@ -167,7 +170,7 @@ export class History {
     });
   }
 
-  /** A job may have been taken from us meanwhile. */
+  /** The lock of a job may have been lost. */
   async #asHolder(id: string, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();

@@ -1,9 +1,10 @@
 /**
- * A process that runs jobs on an LMDB store, built on the queue alone: accepts whatever is due under a worker, holds it, and
- * writes each job's data again and again if it is told to. Runs built code.
+ * A process that runs jobs on an LMDB store with only the queue: accepts due jobs as a worker,
+ * holds them and, in mode "write", repeatedly writes their data. Runs built code.
  *
- * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease: "thread" or "process". It sends what happens, and obeys `{ blockMs }`: its event
- * loop is then busy for so long, and every job tells of its first write after that. SIGTERM lets it leave.
+ * Arguments: folder, name, lease in milliseconds, "write" or "hold", and the renewer of the lease:
+ * "thread" or "process". It reports events, and on `{ blockMs }` blocks its event loop for this
+ * time; every job then reports its first write. SIGTERM makes it leave.
  */
 import { setMaxListeners } from "node:events";
 import { LmdbLeaseRenewer } from "../../dist/host/leases/lmdb-lease-renewer.js";

@@ -1,7 +1,7 @@
 /**
- * Files that `npm run test:long` runs and `npm test` does not: they simulate clusters, kill processes and machines, wait for leases and
- * outages to pass, or run the programs of others, and take nearly half of the time of all tests. CI runs both. Those that take longest
- * stand first.
+ * Test files run by `npm run test:long` but not by `npm test`: they simulate clusters, kill
+ * processes and machines, wait for leases and outages to end, or run foreign programs. Together
+ * they take nearly half of the time of all tests. CI runs both. The slowest come first.
  */
 export const LONG_TESTS: readonly string[] = [
   "test/simulation/replication.test.ts",

@@ -1,8 +1,8 @@
-/** Files that take long start first: started last they would run while other cores have nothing left to do. */
+/** Starts slow files first: started last they would run while other cores are idle. */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { LONG_TESTS } from "./long-tests.ts";
 
-/** Of `npm test`, and then all that are long. */
+/** Slowest files of `npm test`, followed by all long tests. */
 const FIRST = [
   "test/dashboard/browser.test.ts",
   "test/kv/lmdb-conformance.test.ts",

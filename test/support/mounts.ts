@@ -1,18 +1,18 @@
 /**
- * File systems of a test's own. Only root may mount, and not everywhere: where `canMountMemory` or `canMountFiles` is false, the
- * tests that need it are skipped.
+ * Temporary file systems for tests. Mounting needs root and is not allowed everywhere: tests that
+ * need it are skipped if `canMountMemory` or `canMountFiles` is false.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** What `mount` is told of a file system in memory of so many megabytes. */
+/** Arguments of `mount` for a file system in memory of this many megabytes. */
 export function memoryDisk(megabytes: number): string[] {
   return ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs"];
 }
 
-/** What `mount` is told of a file that is a disk. */
+/** Arguments of `mount` for a disk image. */
 export function fileDisk(file: string): string[] {
   return ["-o", "loop", file];
 }
@@ -34,7 +34,7 @@ export async function withMount(
 
 export const canMountMemory: boolean = tryTo(() => memoryDisk(1));
 
-/** A disk in a file, with ext4 on it. */
+/** A disk image with ext4. */
 export function makeFileDisk(file: string, megabytes: number): void {
   execFileSync("truncate", ["-s", `${megabytes}M`, file]);
   execFileSync("mkfs.ext4", ["-q", "-F", file], { stdio: "ignore" });

@@ -1,4 +1,4 @@
-/** The machine's clock with a hand that a test can move: durations grow, nobody waits. */
+/** The system clock with an adjustable offset: durations increase without waiting. */
 import type { Clock } from "../../src/base/index.ts";
 
 export function movableClock(clock: Clock): {

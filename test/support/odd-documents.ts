@@ -1,9 +1,9 @@
-/** The documents that replicators stumble over, and how to make them on any server. */
+/** Documents that are difficult for replicators, and functions that create them on any server. */
 import type { Answer } from "./open-process.ts";
 
 type Call = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-/** Ids with every kind of odd character; each must arrive as it is. */
+/** Ids with every kind of special character. Each must arrive unchanged. */
 export const ODD_IDS = [
   "a b",
   "a+b",
@@ -19,7 +19,10 @@ export const ODD_IDS = [
   "[1]{2}|^~`<>",
 ];
 
-/** Fills a database that exists with a conflict, a deletion, an updated attachment, a design document, odd ids. */
+/**
+ * Fills an existing database with a conflict, a deletion, an updated attachment, a design document
+ * and odd ids.
+ */
 export async function writeOddDocuments(
   call: Call,
   database: string,
@@ -28,7 +31,7 @@ export async function writeOddDocuments(
     textType = "text/plain",
   }: {
     readonly ids?: readonly string[];
-    /** The type of the attachments that are text: servers keep such bytes compressed. */
+    /** Type of the text attachments. Servers store such bytes compressed. */
     readonly textType?: string;
   } = {},
 ): Promise<void> {
@@ -37,7 +40,7 @@ export async function writeOddDocuments(
     if (answer.status >= 300) throw new Error(`${id}: ${JSON.stringify(answer.body)}`);
     return answer.body.rev;
   };
-  // In bulk, because a path with `..` in it is a path without.
+  // Written in bulk, because `..` in a path would be resolved.
   const docs = ids.map((id) => ({
     _id: id,
     text: `body of ${id}`,
@@ -89,6 +92,6 @@ export async function writeOddDocuments(
   });
 }
 
-/** Bodies that come back byte for byte between our own databases. */
+/** Bodies that are preserved byte for byte between databases of this program. */
 export const EXACT_BODY =
   '{"big":12345678901234567890,"one":1.0,"hundred":1e2,"zero":-0,"tail":0.1000,"nested":{"__proto__":{"x":1},"constructor":{"y":2},"list":[1.0,{"z":-0}]},"text":"\\u00e9\\ud83c\\udfac/"}';

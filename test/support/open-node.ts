@@ -1,4 +1,7 @@
-/** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
+/**
+ * A node without sockets: store, databases, queue, replicator, scheduler. Several can share a
+ * store.
+ */
 
 import { errorCode, type Runtime, Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
@@ -26,11 +29,11 @@ export async function openNode({
 }: {
   readonly storage?: MemoryStorage;
   readonly config?: Partial<ReplicatorConfig>;
-  /** The longest list of failures. */
+  /** Maximum length of a list of failures. */
   readonly failuresMax?: number;
-  /** What its store does wrong. */
+  /** Faults of its store. */
   readonly faults?: MemoryFaults;
-  /** The world as the node shall see it, made of the machine's. */
+  /** Wraps the machine's runtime. */
   readonly runtimeOver?: (system: Runtime) => Runtime;
   readonly fetch?: Fetch;
 } = {}) {
@@ -85,7 +88,7 @@ export async function openNode({
     failureLists,
     remover: services.remover,
     events,
-    /** `removes`: whether it also removes in the background. */
+    /** Starts a node. `removes`: whether it also removes data in the background. */
     start({ removes = true } = {}): void {
       const { signal } = stopping;
       const { outages, removedDatabases, remover } = services;
@@ -98,7 +101,7 @@ export async function openNode({
       stopping.abort(new Error("The test is over"));
       await running;
     },
-    /** Resolves with the first event of this name, past or future, that passes. */
+    /** Resolves with the first past or future event of this name that passes. */
     async event(
       name: string,
       passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
@@ -119,7 +122,7 @@ export async function openNode({
     async createDatabase(name: string): Promise<void> {
       await kv.transact((tx) => databases.create(tx, name));
     },
-    /** Writes a document over its winner, or creates it. */
+    /** Creates a document or updates its winner. */
     async put(database: string, id: string, body: string, deleted = false): Promise<void> {
       const outcome = await kv.transact(async (tx) => {
         const opened = await databases.open(tx, database);
@@ -139,7 +142,7 @@ export async function openNode({
     async read(database: string, id: string) {
       return kv.read(async (tx) => (await databases.open(tx, database)).read(tx, id));
     },
-    /** Every document with its leaves: what two equal databases have in common. */
+    /** All documents with their leaves, for comparing databases. */
     async content(database: string): Promise<Record<string, string[]>> {
       const page = await kv.read(async (tx) =>
         (await databases.open(tx, database)).changes(tx, { limit: 100_000 }),
@@ -149,7 +152,7 @@ export async function openNode({
       );
       return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
     },
-    /** Resolves when the ids of the database's documents pass. The database may not be there yet. */
+    /** Resolves once the ids of the database's documents pass. The database may not exist yet. */
     async onceContent(database: string, passes: (ids: readonly string[]) => boolean) {
       for (;;) {
         const { isThere, changed } = await kv.transact(async (tx) => {

@@ -1,4 +1,4 @@
-/** The built program as a child process, with its data in a temporary folder. */
+/** The built program as a child process with its data in a temporary folder. */
 import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -13,16 +13,16 @@ import { askUntil, patience } from "./patience.ts";
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
 export interface ProcessOptions {
-  /** Kept when given; otherwise a folder of its own, removed at the end. */
+  /** Data folder, which is kept. Default: a temporary folder, removed at the end. */
   readonly directory?: string;
   readonly ini?: string;
-  /** What the processes of one store have to say of it, before `ini`. */
+  /** Configuration common to all processes of a store, placed before `ini`. */
   readonly storeIni?: string;
   readonly port?: number;
-  /** Further options of `tandem serve`. */
+  /** Additional options of `tandem serve`. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
-  /** How many files it may open; the system's limit if absent. */
+  /** Limit of open files. Default: the system's limit. */
   readonly handlesMax?: number;
 }
 
@@ -30,17 +30,17 @@ export interface TandemProcess {
   readonly url: string;
   readonly port: number;
   readonly child: ChildProcess;
-  /** What was written to standard error so far. */
+  /** Standard error so far. */
   readonly log: () => string;
-  /** Those of the processes that it started are among them. */
+  /** Process ids, including those of its child processes. */
   readonly events: AnnouncedEvents;
-  /** JSON in, JSON out. */
+  /** Sends a request with a JSON body and parses the JSON response. */
   call(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Asks, and again after every event of this process, until the answer passes. */
+  /** Repeats the request after every event of this process until the answer passes. */
   onceAnswered<T>(ask: () => Promise<T>, passes: (answer: T) => boolean): Promise<T>;
-  /** Ends the process without warning. */
+  /** Kills the process. */
   kill(): Promise<void>;
-  /** Asks the process to stop; its exit code. */
+  /** Stops the process gracefully; resolves with its exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -50,7 +50,7 @@ export interface Answer {
   readonly body: any;
 }
 
-/** Folders and processes of one test file; give `close` to `afterAll`. */
+/** Folders and processes of one test file. Pass `close` to `afterAll`. */
 export class Processes {
   readonly #directories: string[] = [];
   readonly #children: TandemProcess[] = [];
@@ -70,14 +70,14 @@ export class Processes {
     return opened;
   }
 
-  /** A process that serves no API, and so never says that it is ready. */
+  /** Starts a process without an API, which does not report readiness. */
   start(options: ProcessOptions & { readonly directory: string }): ChildProcess {
     const child = spawnTandem(options);
     this.#silent.push(child);
     return child;
   }
 
-  /** `cleanUp` is called when all processes have ended. */
+  /** Ends all processes, then calls `cleanUp`. */
   onClose(cleanUp: () => Promise<void>): void {
     this.#cleanUps.push(cleanUp);
   }
@@ -103,11 +103,11 @@ function spawnTandem(
   }
   const program = [process.execPath, MAIN, ...flags];
   const { handlesMax } = options;
-  // Node raises its limit to the hard one, which only a parent can lower.
+  // Node raises its limit to the hard limit, which only a parent can lower.
   const limited = ["sh", "-c", `ulimit -n ${handlesMax}; exec "$@"`, "sh", ...program];
   const [command = "", ...rest] = handlesMax === undefined ? program : limited;
   return spawn(command, rest, {
-    // Tests wait for events, those of single requests and figures among them.
+    // Tests wait for events, including those of single requests and of statistics.
     env: { ...process.env, TANDEM_LOG_LEVEL: "debug", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -149,7 +149,7 @@ async function openProcess(
   };
 }
 
-/** A request with JSON, or with text that is sent as it is. */
+/** Sends a request with JSON, or with a string that is sent unchanged. */
 export async function call(url: string, method: string, body?: unknown): Promise<Answer> {
   const response = await fetch(url, {
     method,
@@ -160,7 +160,10 @@ export async function call(url: string, method: string, body?: unknown): Promise
   return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 }
 
-/** Asks, and again after every event of one of the processes, until the answer passes: for what changes with these events. */
+/**
+ * Repeats the request after every event of one of the processes until the answer passes: for state
+ * that changes with these events.
+ */
 export async function onceAnswered<T>(
   processes: readonly Pick<TandemProcess, "events">[],
   ask: () => Promise<T>,

@@ -1,4 +1,4 @@
-/** The blocks for a shell in README and docs: which test runs them, and which are run by none. */
+/** Shell blocks in README and docs: which test runs them, and which are not run. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,14 +8,14 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 type Reason = readonly [page: string, begins: string, why: string];
 
 const NO_CLUSTER = "FDB_CLUSTER_FILE does not name a live cluster";
-/** Blocks that `page-commands.test.ts` runs where there is a cluster. */
+/** Blocks that `page-commands.test.ts` runs if a cluster is available. */
 const NEED_A_CLUSTER: readonly Reason[] = [
   ["docs/clusters.md", "sudo dpkg", NO_CLUSTER],
   ["docs/clusters.md", "npx tandem store copy", NO_CLUSTER],
   ["docs/configuration.md", "npm install", NO_CLUSTER],
 ];
 
-/** Blocks that no test runs, by how they begin. */
+/** Beginnings of the blocks that no test runs. */
 const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
   ["README.md", "npm start", "every test of a node starts what it builds"],
@@ -44,11 +44,11 @@ const NOT_RUN: readonly Reason[] = [
 export interface ShellBlock {
   readonly page: string;
   readonly text: string;
-  /** Why no test runs it; undefined for one that a test has to run. */
+  /** Reason why no test runs the block, unless one must. */
   readonly whyNotRun: string | undefined;
 }
 
-/** Every page that may have such blocks, by its path from the root of the project. */
+/** All pages that may have such blocks, by path from the project's root. */
 export function documentationPages(): readonly string[] {
   const docs = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" });
   return [
@@ -73,7 +73,7 @@ export function whyNotRun(page: string, text: string): string | undefined {
   return NOT_RUN.find(([of, begins]) => of === page && text.startsWith(begins))?.[2];
 }
 
-/** Entries of the list that stand for no block any more. */
+/** Entries of the list that no longer match a block. */
 export function obsoleteReasons(): readonly string[] {
   return NOT_RUN.filter(
     ([page, begins]) => !shellBlocks(page).some(({ text }) => text.startsWith(begins)),

@@ -1,6 +1,8 @@
-/** The commands of a page of the documentation, for a test that runs them. */
+/** Commands in a documentation page, for a test that runs them. */
 
-/** The words behind `tandem` of each command in the page's blocks for a shell, block by block; comments are left out. */
+/**
+ * Arguments of each `tandem` command in the page's shell blocks, block by block, without comments.
+ */
 export function pageCommands(page: string): readonly (readonly (readonly string[])[])[] {
   return [...page.matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
     block
@@ -13,7 +15,7 @@ export function pageCommands(page: string): readonly (readonly (readonly string[
   );
 }
 
-/** The text of each of the page's blocks of JSON. */
+/** Texts of the page's JSON blocks. */
 export function pageJson(page: string): readonly string[] {
   return [...page.matchAll(/```json\n(.*?)```/gs)].map(([, block = ""]) => block);
 }

@@ -1,12 +1,17 @@
-/** The examples of a page: blocks for a shell, each with the answer that the page shows below it. */
+/** Examples of a page: shell blocks with the response shown below each. */
 
 export interface PageExample {
   readonly script: string;
-  /** What the block behind it shows: `json`, one value for each request that answers JSON, or `text` as it is printed. */
+  /**
+   * Kind of the following block: `json`, one value per request with a JSON response, or `text`, the
+   * printed output.
+   */
   readonly answer: { readonly form: "json" | "text"; readonly text: string } | undefined;
 }
 
-/** A block of `json` or `text` is an answer where nothing but empty lines is between it and the block for a shell. */
+/**
+ * A block of `json` or `text` is a response if only empty lines separate it from the shell block.
+ */
 export function pageExamples(page: string): readonly PageExample[] {
   const blocks = page.matchAll(/```sh\n(.*?)```(?:\s*```(json|text)\n(.*?)```)?/gs);
   return [...blocks].map(([, script = "", form, text]) => ({
@@ -16,7 +21,7 @@ export function pageExamples(page: string): readonly PageExample[] {
   }));
 }
 
-/** The JSON values of a text that has one after the other, each on lines of its own. */
+/** Parses consecutive JSON values, each on its own lines. */
 export function jsonValues(text: string): readonly unknown[] {
   const values: unknown[] = [];
   let rest = "";
@@ -27,27 +32,28 @@ export function jsonValues(text: string): readonly unknown[] {
       values.push(JSON.parse(rest));
       rest = "";
     } catch {
-      // Its next lines belong to it.
+      // The value continues on the next lines.
     }
   }
   if (rest.trim() !== "") throw new Error(`No JSON: ${rest}`);
   return values;
 }
 
-/** Texts that are others each time, by their form. All else that an answer says has to be what the page shows. */
+/** Patterns of strings that vary. Everything else in a response must equal the page. */
 const VARYING_TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "<time>"],
   [/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/g, "<time>"],
   [/\b\d+-[0-9a-f]{24}\b/g, "<sequence>"],
   [/\b[0-9a-f]{24}\b/g, "<place of an event>"],
-  // Of servers, sessions, workers, replications, and documents without an id. Behind a hyphen it is a revision, which does not vary.
+  // Ids of servers, sessions, workers, replications, and generated document ids. After a hyphen it
+  // is a revision, which does not vary.
   [/(?<![-0-9a-f])[0-9a-f]{32}\b/g, "<unique id>"],
-  // Of processes and of keys.
+  // Ids of processes and keys.
   [/(?<![-0-9a-f])([0-9a-f]{8}|[0-9a-f]{12})\b(?![-:])/g, "<short id>"],
   [/\btandem@[\w.-]+/g, "<node>"],
 ];
 
-/** Members whose values are others each time, and have no form of their own. Their type is compared. */
+/** Members whose values vary without a pattern. Only their type is compared. */
 const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "pid",
   "instance_start_time",
@@ -55,16 +61,16 @@ const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "updated_on",
   "memory_bytes",
   "lease_age_sec",
-  // That of the tests' nodes is longer, so that none lapses on a busy machine.
+  // The lease of test nodes is longer, so that it does not expire on a busy machine.
   "lease_sec",
   // The first of each run, or a later one.
   "checkpointed_source_seq",
 ]);
 
-/** Null until it has been measured for the first time, of which nothing tells. */
+/** Null until the first measurement, which has no event. */
 const MEASURED_LATER = "event_loop_delay_ms";
 
-/** What has to be equal in the answer shown and in the answer given. */
+/** Normalized form that must be equal in the shown and the actual response. */
 export function withoutVarying(value: unknown, member = ""): unknown {
   if (member === MEASURED_LATER) return "<number or null>";
   if (VARYING_MEMBERS.has(member)) return `<${typeof value}>`;
@@ -79,7 +85,10 @@ export function withoutVarying(value: unknown, member = ""): unknown {
   );
 }
 
-/** Columns of a table are as wide as their values, so spaces count as one. Pages end the lines of a header as their own. */
+/**
+ * Columns of a table are as wide as their values, so runs of spaces count as one. Pages wrap header
+ * lines differently.
+ */
 export function textWithoutVarying(text: string): string {
   const named = VARYING_TEXTS.reduce(
     (rest, [pattern, name]) => rest.replaceAll(pattern, name),

@@ -1,4 +1,7 @@
-/** A shell for the commands of the documentation: `tandem` and `npx tandem` in it are the built program. */
+/**
+ * A shell for the commands of the documentation, in which `tandem` and `npx tandem` are the built
+ * program.
+ */
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,15 +11,18 @@ const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url
 
 export interface PageShell {
   /**
-   * Runs the lines of a block one by one, so that each has to succeed: what they wrote to standard output. An answer that says that a
-   * request failed is a failure, unless `answers` has them taken as they are.
+   * Runs the lines of a block one by one, each of which must succeed. Returns their standard
+   * output. An error response counts as a failure unless `answers` accepts it.
    */
   run(block: string, options?: { readonly answers?: boolean }): Promise<string>;
-  /** Variables with which a process has the same programs, and asks the same node. */
+  /** Environment with the same programs and the same node. */
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** `folder` is where the commands run; `server` is the address of the node that `tandem` asks. */
+/**
+ * Creates the shell. `folder` is its working directory; `server` is the URL of the node that
+ * `tandem` uses.
+ */
 export function pageShell(folder: string, server: string): PageShell {
   const programs = join(folder, "programs");
   mkdirSync(programs);

@@ -1,21 +1,24 @@
 /**
- * Limits of waiting. A test or hook fails, and names what it waits for, when nothing has happened for a number of ticks of its own
- * process, when a single wait or the whole has taken too many of them, or when it has asked too often. A tick of a process that gets
- * no time is late and counts once, so a busy machine does not shorten a wait. On two cores with five times their load, no test took
- * more than 803 ticks, 255 of them silent, and none asked more than 271 times.
+ * Time limits of tests. A test or hook fails, naming what it waits for, after too many ticks of its
+ * own process without an event, too many ticks in one wait or in total, or too many polls. A tick
+ * of a process that gets no CPU time is late and counts once, so a busy machine does not shorten a
+ * wait. On two cores under five times their load, no test needed more than 803 ticks, 255 of them
+ * silent, or more than 271 polls.
  */
 import { subscribe } from "node:diagnostics_channel";
 
 const FACTOR = Number(process.env.TEST_PATIENCE ?? 1);
 
-/** `silentTicksMax`: ticks without any event. `ticksMax`: ticks of one wait, whatever happens. */
+/**
+ * `silentTicksMax`: ticks without any event. `ticksMax`: ticks of one wait, regardless of events.
+ */
 const LIMITS = { tickMs: 100, silentTicksMax: 1_000 * FACTOR, ticksMax: 1_200 * FACTOR };
 /** Ticks of a whole test or hook. */
 export const TEST_TICKS_MAX = 2_400 * FACTOR;
-/** Questions of one wait, each after an event: more are asked in a circle. */
+/** Maximum polls of one wait, each after an event. More indicate a loop. */
 const QUESTIONS_MAX = 5_000 * FACTOR;
 
-/** Events at which something happens: requests and answers of this process, whichever side it is. */
+/** Events that count as activity: requests and responses of this process, as client or server. */
 const CHANNELS = [
   "http.server.request.start",
   "http.server.response.finish",
@@ -41,12 +44,14 @@ export class Patience {
     for (const channel of CHANNELS) subscribe(channel, () => this.heard());
   }
 
-  /** Notes that something has happened. */
+  /** Records activity. */
   heard(): void {
     this.#silentTickCount = 0;
   }
 
-  /** Resolves as `promise` does, and rejects when nothing has happened for too long, or after `ticksMax` ticks. */
+  /**
+   * Resolves as `promise` does. Rejects after too long without activity, or after `ticksMax` ticks.
+   */
   async until<T>(
     what: string | (() => string),
     promise: Promise<T>,
@@ -88,12 +93,15 @@ export class Patience {
   }
 }
 
-/** Modules are loaded again for each file; the process keeps one. */
+/** State of the process. Modules are loaded again for each file. */
 const kept = globalThis as { patience?: Patience };
 kept.patience ??= new Patience();
 export const patience = kept.patience;
 
-/** Asks, and again each time that `changed` resolves, until the answer passes. Rejects with the last answer after too many questions. */
+/**
+ * Polls initially and each time `changed` resolves, until the answer passes. Rejects with the last
+ * answer after too many polls.
+ */
 export async function askUntil<T>(
   what: string,
   {
@@ -103,7 +111,7 @@ export async function askUntil<T>(
   }: {
     readonly ask: () => Promise<T>;
     readonly passes: (answer: T) => boolean;
-    /** Called before the question, so that no change is missed. */
+    /** Called before polling, so that no change is missed. */
     readonly changed: () => () => Promise<unknown>;
   },
   questionsMax = QUESTIONS_MAX,

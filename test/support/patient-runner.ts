@@ -1,4 +1,4 @@
-/** Runs each test and each hook with a limit of its own (`patience.ts`). */
+/** Runs each test and hook with its own limit (`patience.ts`). */
 import { type RunnerTestSuite as Suite, type RunnerTestCase as Test, TestRunner } from "vitest";
 import { patience, TEST_TICKS_MAX } from "./patience.ts";
 
@@ -18,14 +18,14 @@ export default class PatientRunner extends TestRunner {
     try {
       await limited(`the test "${test.name}"`, run)();
     } finally {
-      // Vitest does not declare it.
+      // Not declared by Vitest.
       const { onFinished = [] } = test as { readonly onFinished?: Hook[] };
       limitEach(onFinished, `onTestFinished of "${test.name}"`);
     }
   }
 }
 
-/** Replaces each hook of a list. Vitest keeps its own notes on the function. */
+/** Replaces each hook of a list. Vitest stores metadata on the function. */
 function limitEach(hooks: Hook[], what: string): void {
   for (const [index, hook] of hooks.entries()) {
     hooks[index] = Object.assign(limited(what, hook), hook);

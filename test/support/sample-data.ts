@@ -1,4 +1,4 @@
-/** The bundled sample data, one document a line. */
+/** Bundled sample data, one document per line. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import type { TandemProcess } from "./open-process.ts";
@@ -8,7 +8,7 @@ export function sampleLines(name: "films" | "countries"): string[] {
   return gunzipSync(readFileSync(file)).toString("utf8").trimEnd().split("\n");
 }
 
-/** Loads documents in bulk into a database that is made first. */
+/** Creates a database and loads documents into it in bulk. */
 export async function load(
   server: Pick<TandemProcess, "call">,
   database: string,

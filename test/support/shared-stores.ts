@@ -1,6 +1,7 @@
 /**
- * The stores that the nodes of a cluster can share. Tests of several nodes run on each of them; on FoundationDB only where
- * `FDB_CLUSTER_FILE` names the cluster file of a live cluster, below a prefix of their own.
+ * Stores that the nodes of a cluster can share. Tests with several nodes run on each of them; on
+ * FoundationDB only if `FDB_CLUSTER_FILE` names the cluster file of a live cluster, below a
+ * separate prefix.
  */
 import { randomUUID } from "node:crypto";
 import { describe, test } from "vitest";
@@ -14,7 +15,7 @@ export interface SharedStoreOptions {
   readonly storeIni?: string;
 }
 
-/** A new store, which is removed when `processes` are closed. */
+/** Creates a store, which is removed when `processes` are closed. */
 export type OpenSharedStore = (processes: Processes) => SharedStoreOptions;
 
 export function onSharedStores(declare: (open: OpenSharedStore) => void): void {
@@ -26,7 +27,7 @@ export function onSharedStores(declare: (open: OpenSharedStore) => void): void {
   }
 }
 
-/** A store below a prefix of its own in the cluster of `FDB_CLUSTER_FILE`. */
+/** A store with its own prefix in the cluster of `FDB_CLUSTER_FILE`. */
 export function openFoundationDbStore(processes: Processes): SharedStoreOptions {
   const prefix = `tandem-test-${randomUUID()}`;
   processes.onClose(() => removeFromFoundationDb(prefix));

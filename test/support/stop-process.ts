@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Stops a process until it gets SIGCONT; resolves when each of its threads stands still. It looks again and again, because Linux tells
- * nobody when the threads of a process do.
+ * Stops a process until SIGCONT. Resolves once all its threads are stopped; polls, because Linux
+ * does not notify about stopped threads.
  */
 export async function stopWhollyByPolling(child: ChildProcess): Promise<void> {
   child.kill("SIGSTOP");

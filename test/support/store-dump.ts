@@ -1,8 +1,8 @@
-/** An LMDB store as a text: one line for each pair, key and value in base64. */
+/** Dumps an LMDB store as text: one line per pair, key and value in base64. */
 import { mkdirSync } from "node:fs";
 import { open } from "lmdb";
 
-/** Of `host/lmdb/environment.ts`: it says how long keys may be. */
+/** Key size limit, as in `host/lmdb/environment.ts`. */
 const PAGE_BYTES = 8_192;
 
 function openPlain(directory: string) {
@@ -29,7 +29,7 @@ export async function restoreStore(text: string, directory: string): Promise<voi
   await store.transaction(() => {
     for (const line of text.trimEnd().split("\n")) {
       const [key = "", value = ""] = line.split(" ");
-      // Carried out with the transaction, which is awaited.
+      // Executed with the transaction, which is awaited.
       void store.put(Buffer.from(key, "base64"), Buffer.from(value, "base64"));
     }
   });

@@ -1,4 +1,7 @@
-/** For tests of what a run asks: a server that takes batches apart (decision 304), so that each request in one is seen as if it had come alone. */
+/**
+ * A server that unpacks batches (decision 304), so that tests of a run's requests see each request
+ * as if sent alone.
+ */
 import type { Fetch, FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
 import { BATCH_TYPE, BatchReader, batchMessage } from "../../src/protocol/index.ts";
 

@@ -689,7 +689,7 @@ export const NAMED_FAULTS = [
   {
     rule: "a read-only user finds an empty page instead of a form",
     path: "src/dashboard/pages/new.tsx",
-    text: '{!session.changes && <p class="problem">This user may change nothing.</p>}',
+    text: '{!session.changes && <p class="problem">Read-only user.</p>}',
     replacement: "{!session.changes}",
     tests: ["test/dashboard/browser.test.ts"],
   },

@@ -157,7 +157,7 @@ function isRead(method: string): boolean {
 }
 
 function readOnly(): ProtocolError {
-  const reason = `Users with the role ${READER_ROLE} may read, and change nothing.`;
+  const reason = `Users with the role ${READER_ROLE} have read-only access.`;
   return new ProtocolError(403, "forbidden", reason);
 }
 

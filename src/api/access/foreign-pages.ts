@@ -25,7 +25,7 @@ export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
   if (READING.has(request.method) || !isForeign(request)) return;
   if (acceptsChange(corsOf, request)) return;
   const reason =
-    "A page of another site may not change anything here, unless [cors] lists its origin with credentials = true.";
+    "A page of another origin may only change data if [cors] lists its origin and has credentials = true.";
   throw new ProtocolError(403, "forbidden", reason);
 }
 

@@ -232,7 +232,7 @@ function documentsOf(docs: JsonValue | undefined): JsonValue[] {
   if (!docs.isArray) throw badRequest("`docs` parameter must be an array.");
   const documents = docs.elements();
   if (documents.length > DOCUMENTS_MAX) {
-    const reason = `There are at most ${DOCUMENTS_MAX} documents in one request`;
+    const reason = `A request may have at most ${DOCUMENTS_MAX} documents`;
     throw new ProtocolError(413, "too_large", reason);
   }
   return documents;

@@ -161,7 +161,7 @@ async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResp
       throw badRequest("deleted_document_ttl must be a valid string");
     }
     if (JSON.parse(value) === "infinity") continue;
-    const reason = "Purging by age is not part of Tandem; deleted_document_ttl can be infinity.";
+    const reason = "Purging by age is not part of Tandem; deleted_document_ttl must be infinity.";
     throw new ProtocolError(501, "not_implemented", reason);
   }
   return json(201, { ok: true });

@@ -105,7 +105,7 @@ function* pagesOf(rows: Iterable<NamedValue>): Generator<readonly NamedValue[]> 
 
 function askedRevisions({ name, value }: NamedValue): AskedRevisions {
   if (areTooMany(value)) {
-    const reason = `There are at most ${REVISIONS_MAX} revisions of one document in one request`;
+    const reason = `A request may have at most ${REVISIONS_MAX} revisions of one document`;
     throw new ProtocolError(413, "too_large", reason);
   }
   const revisions: unknown = JSON.parse(value.text);

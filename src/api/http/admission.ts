@@ -23,7 +23,7 @@ export class OverloadedError extends OperationalError {
   override readonly name = "OverloadedError";
 
   constructor() {
-    super("API_OVERLOADED", "Too many requests are under way");
+    super("API_OVERLOADED", "Too many requests in progress");
   }
 }
 

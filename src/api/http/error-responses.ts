@@ -90,7 +90,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
 const UNEXPECTED = {
   status: 500,
   error: "internal_server_error",
-  reason: "The request could not be answered; the server's log says why, under X-Couch-Request-ID",
+  reason: "Internal error; to find its cause, search the server's log for the X-Couch-Request-ID",
 } as const;
 
 /** The error as reported to the client. */

@@ -90,7 +90,7 @@ export function refuseRepeatedNames({ repeatedName }: JsonValue): void {
 }
 
 function repeatedMember(name: string): ProtocolError {
-  return badRequest(`The member "${name}" stands twice in one object`);
+  return badRequest(`Duplicate member "${name}" in one object`);
 }
 
 /** The body's bytes, decompressed if necessary. */

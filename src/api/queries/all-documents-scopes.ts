@@ -186,5 +186,5 @@ function localRow({ id, revision, body }: LocalDocument): Row {
 
 function localBound(id: string): string {
   if (id.startsWith("_local/")) return id;
-  throw new ProtocolError(400, "query_parse_error", "The keys here begin with _local/");
+  throw new ProtocolError(400, "query_parse_error", "All keys must begin with _local/");
 }

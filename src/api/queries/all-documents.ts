@@ -66,7 +66,7 @@ async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Prom
   if (jsonKind(text) !== "array") throw badRequest("`queries` member must be an array.");
   const bodies = splitArray(text);
   if (bodies.length > QUERIES_MAX) {
-    const reason = `There are at most ${QUERIES_MAX} queries in one request, but \`queries\` has ${bodies.length}`;
+    const reason = `A request may have at most ${QUERIES_MAX} queries, but \`queries\` has ${bodies.length}`;
     throw new ProtocolError(413, "too_large", reason);
   }
   const queries: AllDocumentsQuery[] = [];

@@ -114,7 +114,10 @@ interface NewIndex {
 async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const wanted = await newIndex(parts, call);
   if (await readDatabase(parts, call, async (_, { isSealed }) => isSealed)) {
-    throw invalid("invalid_index", "The documents of this database are sealed in the store");
+    throw invalid(
+      "invalid_index",
+      "Indexes are not supported: the documents of this database are sealed in the store",
+    );
   }
   const answer = (result: "created" | "exists"): ApiResponse =>
     json(200, { result, id: wanted.design, name: wanted.name });

@@ -22,10 +22,10 @@ import { defineRoute, type Route } from "../http/router.ts";
 const LOG_BYTES_MAX = 1024 * 1024;
 
 const NO_LOG =
-  "The body has to be a replication log with `session_id`, `source_last_seq` and a `history` of one entry, which has both as well.";
-const TOO_LONG = `The stored log has more than ${LOG_BYTES_MAX} bytes: read it, and write it.`;
-const ENDS_ELSEWHERE = "The stored replication log ends elsewhere.";
-const MADE_ANEW = "The database was made at another time.";
+  "The body must be a replication log with `session_id`, `source_last_seq` and a `history` of one entry that has the same two members.";
+const TOO_LONG = `The stored log has more than ${LOG_BYTES_MAX} bytes: read it and write it in whole instead.`;
+const ENDS_ELSEWHERE = "The stored replication log has another session_id or source_last_seq.";
+const MADE_ANEW = "The database was re-created: its instance_start_time differs.";
 
 type CheckpointsParts = Pick<DatabaseParts, "kv" | "databases">;
 

@@ -74,7 +74,7 @@ async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Pr
     return await read();
   } catch (error) {
     if (errorCode(error) !== "REPLICATOR_EVENT_INVALID") throw error;
-    throw badRequest(`${expected} the id of an event, and not ${id.slice(0, 100)}`);
+    throw badRequest(`${expected} the id of an event, but is ${id.slice(0, 100)}`);
   }
 }
 

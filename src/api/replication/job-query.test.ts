@@ -32,7 +32,7 @@ test.each([
 
 test("a command without a filter names no jobs unless it names all", () => {
   for (const text of ["", "all=false"]) {
-    expect(reasonOf(() => commandFilterOf(asking(text)))).toMatch(/^Name the jobs by .*all=true$/);
+    expect(reasonOf(() => commandFilterOf(asking(text)))).toMatch(/^Select jobs by .*all=true$/);
   }
   expect(commandFilterOf(asking("all=true")).filter).toEqual({});
   for (const filter of ["database=_replicator", "rule=r", "behind_sec=0", "behind=false"]) {

@@ -94,7 +94,7 @@ export function commandFilterOf(call: Call): AskedFilter {
     [database, rule, behindSec].some((value) => value !== undefined) ||
     Object.keys(filter).length > 0;
   if (!isFiltered && !booleanParameter(call, "all")) {
-    throw badRequest(`Name the jobs by ${FILTERS.join(", ")}, or all of them by all=true`);
+    throw badRequest(`Select jobs by ${FILTERS.join(", ")}, or select all jobs with all=true`);
   }
   return asked;
 }
@@ -176,7 +176,7 @@ function positionOf(call: Call, order: JobOrder, descending: boolean): JobPositi
   const isPosition = typeof jobId === "string" && jobId !== "";
   const isValue = order === "id" ? !Number.isNaN(value) : typeof value === "number";
   if (ofOrder !== order || ofDirection !== descending || !isPosition || !isValue) {
-    throw badRequest("The bookmark is none of this list: take that of the page before");
+    throw badRequest("Invalid bookmark: use the one returned with the previous page");
   }
   return [order === "id" ? null : Number(value), jobId];
 }

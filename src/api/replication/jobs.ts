@@ -228,7 +228,7 @@ function answer(outcome: CommandOutcome): ApiResponse {
     case "paused":
       throw new ProtocolError(409, "conflict", "The job is paused: resume it.");
     case "missing":
-      throw new ProtocolError(404, "not_found", "The job was removed meanwhile.");
+      throw new ProtocolError(404, "not_found", "The job was removed in the meantime.");
   }
 }
 

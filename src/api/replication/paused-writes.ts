@@ -18,7 +18,7 @@ import { deciderOf } from "./decider.ts";
 export function pausingOf(call: Call): Pick<WriteContext, "pausing"> {
   if (!booleanParameter(call, "paused")) return {};
   if (!isReplicatorDatabase(databaseName(call))) {
-    throw badRequest("`paused` is for documents of `_replicator` databases");
+    throw badRequest("`paused` is only supported in documents of `_replicator` databases");
   }
   requireAdmin(call);
   const { why } = deciderOf(call, call.request.query.get("why"));

@@ -22,7 +22,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 
 /** The caller waits for the end of a single run. */
 const NO_SCHEDULE =
-  "`schedule` is for documents of a _replicator database: POST /_replicate runs a replication at once";
+  "`schedule` is only supported in documents of a _replicator database: POST /_replicate runs a replication immediately";
 
 export function replicateRoutes(replicator: Replicator): readonly Route[] {
   return [defineRoute("POST", "/_replicate", REPLICATING, (call) => replicate(replicator, call))];
@@ -88,7 +88,7 @@ async function goesOn(replicator: Replicator, jobId: string): Promise<ApiRespons
   return comeBack({
     error: "service_unavailable",
     reason:
-      "The node is stopping, and the replication goes on. Ask for it again, or for its state at /_scheduler/jobs/{_local_id}",
+      "The node is stopping; the replication continues. Repeat the request, or check the state at /_scheduler/jobs/{_local_id}",
     _local_id: await shownId(replicator, jobId),
   });
 }

@@ -137,7 +137,7 @@ async function readRule(call: Call, name: string): Promise<Readonly<Record<strin
   const { name: named = name, status: _, ...rule } = replicationMembers(text);
   if (named === name) return rule;
   throw badRequest(
-    `\`name\` must be that of the path, or be left out, but is ${JSON.stringify(named)}`,
+    `\`name\` must equal the name in the path or be omitted, but is ${JSON.stringify(named)}`,
   );
 }
 
@@ -161,7 +161,8 @@ async function checked<T>(ask: () => Promise<T>): Promise<T> {
 function refuseUnknown({ request }: Call, known: readonly string[]): void {
   for (const name of request.query.keys()) {
     if (known.includes(name)) continue;
-    const choice = known.length === 0 ? "There are none here" : `Choose from: ${known.join(", ")}`;
+    const choice =
+      known.length === 0 ? "This resource accepts none" : `Choose from: ${known.join(", ")}`;
     throw badRequest(`Unknown parameter ${name}. ${choice}`);
   }
 }

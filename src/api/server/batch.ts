@@ -98,7 +98,7 @@ async function readRequests(
   }
   const reader = new BatchReader();
   const messages = reader.push(await readBody(call, "question", BATCH_BYTES_MAX));
-  if (!reader.isWhole) throw badRequest("The batch ends within a message");
+  if (!reader.isWhole) throw badRequest("The batch ends inside a message");
   const shared = new Map(call.request.headers);
   for (const name of BODY_HEADERS) shared.delete(name);
   return messages.map((message, number) => {
@@ -108,7 +108,7 @@ async function readRequests(
     if (isFeed || !members.isBatched(method, splitPath(path, settings))) {
       const known = members.batched().join(", ");
       throw badRequest(
-        `${method} ${path} is not for a batch (message ${number}), which takes ${known}, without a feed`,
+        `${method} ${path} is not allowed in a batch (message ${number}); allowed are ${known}, without a feed`,
       );
     }
     return request;
@@ -138,7 +138,9 @@ function requestOf(
     const isOwn = OWN_HEADERS.has(name.toLowerCase()) && typeof value === "string";
     if (!isOwn) {
       const names = [...OWN_HEADERS].join(" and ");
-      throw badRequest(`Of the \`headers\` of message ${number}, ${name} is none of ${names}`);
+      throw badRequest(
+        `\`headers\` of message ${number} has ${name}; allowed are the strings ${names}`,
+      );
     }
     headers.set(name.toLowerCase(), value);
   }

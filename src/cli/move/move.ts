@@ -4,32 +4,35 @@ import { withServer } from "../server/server-command.ts";
 import type { MoveFlags } from "./run-move.ts";
 
 const STEPS = [
-  ["take", "copy the documents here; their jobs are paused. Again: what is new or was changed"],
-  ["stop", "end their jobs at the old server: what is here is deleted there"],
-  ["start", "resume here what the old server no longer runs"],
-  ["verify", "how far they are, and whether the copies of those that have arrived are whole"],
-  ["back", "pause them here, write them to the old server again, and delete them here"],
+  [
+    "take",
+    "copy the documents to this server, with paused jobs; repeat it for new and changed ones",
+  ],
+  ["stop", "end the jobs on the old server: deletes the documents that were copied"],
+  ["start", "resume the jobs that the old server no longer runs"],
+  ["verify", "show the progress of the jobs, and verify the copies of those that have caught up"],
+  ["back", "move the documents back: pause them, write them to the old server, delete them here"],
 ] as const;
 
 export function addMoveCommand(program: Command): void {
   const move = program
     .command("move")
-    .description("take the replications of a CouchDB over, step by step, and back");
+    .description("move the replications of a CouchDB to this server step by step, or back");
   const define = (name: string, description: string, options = {}): Command =>
     withServer(move.command(name, options))
       .description(description)
       .requiredOption("--from <url>", "the old server (TANDEM_FROM_USER, TANDEM_FROM_PASSWORD)")
       .option("--database <name...>", "its databases of replication documents", ["_replicator"])
       .option("--only <id...>", "these documents");
-  define("plan", "what would become of each document; changes nothing", { isDefault: true }).action(
-    async (flags: MoveFlags) => (await import("./run-move.ts")).runPlan(flags),
-  );
+  define("plan", "show what would happen to each document, without changes", {
+    isDefault: true,
+  }).action(async (flags: MoveFlags) => (await import("./run-move.ts")).runPlan(flags));
   for (const [name, description] of STEPS) {
     const command = define(name, description)
-      .option("--limit <number>", "so many documents at most", count)
+      .option("--limit <number>", "maximum number of documents", count)
       .action(async (flags: MoveFlags) => (await import("./run-move.ts")).runStep(name, flags));
     if (name === "take")
-      command.option("--take-uuid", "set the uuid of the old server, if no job runs");
+      command.option("--take-uuid", "set the uuid of the old server if no job is running");
     if (name === "start") command.option("--anyway", "without asking the old server");
   }
 }

@@ -8,8 +8,8 @@ test.each([
   ["take", {}, { kind: "deleted" }, true, []],
   ["here", {}, STORED, false, []],
   ["update", {}, STORED, true, ["3-c", "2-b", "1-a"]],
-  ["another document of this name is here", {}, STORED, true, ["2-x", "1-a"]],
-  ["it was taken, and deleted here", {}, { kind: "deleted" }, false, []],
+  ["another document with this id exists here", {}, STORED, true, ["2-x", "1-a"]],
+  ["it was taken and then deleted here", {}, { kind: "deleted" }, false, []],
   ["it has conflicting revisions", { _conflicts: ["1-x"] }, { kind: "missing" }, true, []],
 ] as const)("%s (%#)", (expected, body, place, isLacking, history) => {
   const taking = takingOf({ body }, place, isLacking, history);

@@ -117,7 +117,7 @@ function parse(body: Members): Replication | string {
       (side) => replication[side].kind === "local",
     );
     if (local === undefined) return replication;
-    return `\`${local}\` is a name without a server, which would be a database of this one: write its URL`;
+    return `\`${local}\` names a database without a server, which would be a local one here: replace it with a URL`;
   } catch (error) {
     if (error instanceof ReplicationInvalidError) return error.reason;
     throw error;
@@ -149,7 +149,7 @@ async function compareIds(
 function whyOther({ selection, sinceSequence }: Replication): string {
   if (sinceSequence !== undefined) return "since_seq is part of the id here";
   if (selection.kind === "filter") return "the filter's code differs from that of the running job";
-  return "CouchDB makes another id of this document";
+  return "CouchDB computes another id for this document";
 }
 
 async function takingsOf(
@@ -194,11 +194,14 @@ export function takingOf(
   }
   if (!isLacking) {
     if (place.kind === "stored") return { kind: "here" };
-    return { kind: "refused", reason: "it was taken, and deleted here" };
+    return { kind: "refused", reason: "it was taken and then deleted here" };
   }
   if (place.kind !== "stored") return { kind: "take" };
   if (history.includes(place.rev)) return { kind: "update" };
-  return { kind: "refused", reason: "another document of this name is here, or both were changed" };
+  return {
+    kind: "refused",
+    reason: "another document with this id exists here, or both were changed",
+  };
 }
 
 function isStored(place: Place | undefined): boolean {

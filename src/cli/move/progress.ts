@@ -49,7 +49,7 @@ async function verifyOne(
 /** Reason why its copy cannot be complete; undefined if it should be. */
 export function whyNotArrived(job: Job): string | undefined {
   if (job.paused) return "paused";
-  if (job.left_behind > 0) return `${counted(job.left_behind, "document")} left behind`;
+  if (job.left_behind > 0) return `${counted(job.left_behind, "document")} failed`;
   if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
   if (job.state === "completed" || (job.state === "running" && job.pending === 0)) return undefined;
   if (job.state === "running") {

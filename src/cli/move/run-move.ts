@@ -135,19 +135,19 @@ async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<vo
   const set = `tandem config set couchdb uuid ${uuids.there}`;
   if (takeUuid !== true) {
     throw new Error(
-      `the servers have different uuids, so jobs would not find their checkpoints; ${set}, or --take-uuid, and start all nodes again`,
+      `the servers have different uuids, so jobs would not find their checkpoints; run ${set} or use --take-uuid, then restart all nodes`,
     );
   }
   const { total_rows: all } = await countJobs(here, "");
   const { total_rows: paused } = await countJobs(here, "&paused=true");
   if (all !== paused) {
     throw new Error(
-      `${counted(all - paused, "job is", "jobs are")} not paused here, and would lose all checkpoints with another uuid`,
+      `${counted(all - paused, "job is", "jobs are")} not paused here and would lose all checkpoints if the uuid changed`,
     );
   }
   await here.ask("PUT", "/_node/_local/_config/couchdb/uuid", uuids.there);
   throw new Error(
-    "the uuid is set on this node; set it on the others, start all nodes again, and then take the documents",
+    "the uuid is set on this node; set it on the others, restart all nodes, and then take the documents",
   );
 }
 

@@ -98,7 +98,11 @@ test.each([
     { ...RUNNING, "GET /_replicator/_all_docs": rows({ _conflicts: ["1-x"] }) },
     HERE,
   ],
-  ["changed there meanwhile", { ...RUNNING, [DELETE]: new AnswerError(409, "conflict") }, HERE],
+  [
+    "changed there in the meantime",
+    { ...RUNNING, [DELETE]: new AnswerError(409, "conflict") },
+    HERE,
+  ],
 ])("a document is not stopped: %s", async (reason, from, here) => {
   const { found } = await outcomes(stop, from, here);
   expect(found).toMatchObject([{ outcome: "not stopped", isProblem: true }]);
@@ -156,7 +160,7 @@ test("a document that only has the name of one that was deleted there stays here
   };
   const document = { _id: "a", _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
   const { found, asked } = await outcomes(back, from, { ...HERE, "GET /_replicator/a": document });
-  expect(found).toMatchObject([{ outcome: "not from there, stays", isProblem: false }]);
+  expect(found).toMatchObject([{ outcome: "not from there, kept", isProblem: false }]);
   expect(asked.here).not.toContain(DELETE);
 });
 

@@ -86,7 +86,12 @@ async function* copyHere(
   const lacking = await here.lacking(database, wanted);
   for (const { id, hasEnded } of wanted) {
     if (lacking.has(id)) {
-      yield problem(database, id, "refused", reasons.get(id) ?? "it was changed there meanwhile");
+      yield problem(
+        database,
+        id,
+        "refused",
+        reasons.get(id) ?? "it was changed there in the meantime",
+      );
     } else yield done(database, id, hasEnded ? "taken, has ended" : "taken, paused");
   }
 }
@@ -155,7 +160,12 @@ async function stopOne(
     await from.ask("DELETE", `${pathOf(database, id)}?rev=${percentEncode(rev)}`);
   } catch (error) {
     if (!(error instanceof AnswerError && error.status === 409)) throw error;
-    return problem(database, id, "not stopped", "it was changed there meanwhile: take it again");
+    return problem(
+      database,
+      id,
+      "not stopped",
+      "it was changed there in the meantime: take it again",
+    );
   }
   const hasEnded = await becomes(async () => {
     if (replicationId === null) return !(await from.activeJobs()).hasDocument(database, id);
@@ -164,7 +174,7 @@ async function stopOne(
     return job === undefined || job.database !== database || job.doc_id !== id;
   });
   if (hasEnded) return done(database, id, "stopped");
-  const reason = "its document is deleted, and its job still runs there";
+  const reason = "its document is deleted, but its job still runs there";
   return problem(database, id, "not stopped", reason);
 }
 
@@ -250,20 +260,20 @@ async function moveBack(
   place: Exclude<Place, { kind: "missing" }>,
 ): Promise<Outcome> {
   if (place.kind === "stored" && (await here.lacking(database, [{ id, rev: place.rev }])).has(id)) {
-    return problem(database, id, "not moved", "it was written there, too: delete one of both");
+    return problem(database, id, "not moved", "it was also written there: delete one of the two");
   }
   if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {
-    return done(database, id, "not from there, stays");
+    return done(database, id, "not from there, kept");
   }
   if (!(await pauseHere(here, database, id, reasonOf("moved back to ", fromUrl)))) {
-    return problem(database, id, "not moved", "its run here does not end");
+    return problem(database, id, "not moved", "its run here has not ended");
   }
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
   // A run may have written its state meanwhile; pausing has ended that.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
-  return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, is there");
+  return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, exists there");
 }
 
 /**

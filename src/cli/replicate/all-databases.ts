@@ -43,7 +43,7 @@ export function refuseWithAll(
 ): void {
   const given = names.find((name) => flags[name] !== undefined);
   if (given === undefined) return;
-  throw new WrongUse(`--${optionOf(given)} goes with one database, and not with --all`);
+  throw new WrongUse(`--${optionOf(given)} cannot be combined with --all`);
 }
 
 /** Refuses flags that select databases when there is only one. */
@@ -51,7 +51,7 @@ export function refuseWithoutAll(flags: AllFlags): void {
   const { databases, except, security, overwriteSecurity } = flags;
   const ofAll = { databases, except, security, overwriteSecurity };
   const given = Object.entries(ofAll).find(([, value]) => value);
-  if (given !== undefined) throw new WrongUse(`--${optionOf(given[0])} goes with --all`);
+  if (given !== undefined) throw new WrongUse(`--${optionOf(given[0])} requires --all`);
 }
 
 function optionOf(name: string): string {

@@ -13,6 +13,6 @@ export function leftBehind(failures: readonly DocumentFailure[]): string {
     .map(({ id, revision, error, reason }) =>
       printable(`  ${id} ${revision}: ${error}: ${reason}`),
     );
-  const head = `${counted(failures.length, "revision was", "revisions were")} left behind:`;
+  const head = `${counted(failures.length, "revision")} failed:`;
   return [head, ...lines].map((line) => `${line}\n`).join("");
 }

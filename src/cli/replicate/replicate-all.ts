@@ -61,7 +61,7 @@ export async function replicateAll(
     await showing(round, chosen, asJson);
     process.stdout.write(asJson ? `${JSON.stringify(round.result)}\n` : round.text);
     if (stopping.signal.aborted && !asJson) {
-      process.stderr.write("stopped: the same command goes on where this one ended\n");
+      process.stderr.write("stopped: run the same command again to continue\n");
     }
     process.exitCode = round.result.ok ? 0 : 1;
   } catch (error) {

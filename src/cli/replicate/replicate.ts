@@ -67,7 +67,7 @@ export async function replicate(
     const { failures } = failureLog;
     report(ending, failures, flags.json === true);
     if (ending.kind === "stopped" && flags.json !== true) {
-      process.stderr.write("stopped: the same command goes on where this one ended\n");
+      process.stderr.write("stopped: run the same command again to continue\n");
     }
     process.exitCode = ending.kind === "stopped" || failures.length > 0 ? 1 : 0;
   } catch (error) {
@@ -88,7 +88,7 @@ function isMissingTarget(error: unknown, opened: ShellRun | undefined): boolean 
 }
 
 function withTargetAdvice(error: unknown): Error {
-  const sentence = `${describeError(error)}; --create-target makes the target first`;
+  const sentence = `${describeError(error)}; use --create-target to create the target`;
   return new Error(sentence, { cause: error });
 }
 
@@ -185,7 +185,7 @@ function readIds(file: string): unknown {
   }
   if (Array.isArray(ids) && ids.length === 0) {
     throw new ReplicationInvalidError(
-      `--doc-ids ${file}: expected ids of documents, but there are none`,
+      `--doc-ids ${file}: expected ids of documents, but it is empty`,
     );
   }
   return ids;
@@ -218,6 +218,6 @@ function report(
   const result = ending.kind === "completed" ? ending.result : {};
   if (result.no_changes === true) process.stdout.write("no changes\n");
   const { docs_left_out: leftOutCount = 0 } = (result as ReplicationLog).history?.[0] ?? {};
-  if (leftOutCount > 0) process.stdout.write(`${leftOutCount} stayed behind on purpose\n`);
+  if (leftOutCount > 0) process.stdout.write(`${leftOutCount} skipped as requested\n`);
   process.stdout.write(leftBehind(failures));
 }

@@ -205,7 +205,7 @@ class Comparer {
 
 const MISSING_AT_TARGET: ReplicationFailure = {
   error: "db_not_found",
-  reason: "missing at the target: `tandem replicate --all` makes it, and so does --repair",
+  reason: "missing at the target: create it with `tandem replicate --all` or --repair",
 };
 
 /**
@@ -213,7 +213,7 @@ const MISSING_AT_TARGET: ReplicationFailure = {
  * decide.
  */
 const SAME_REVISION =
-  "both sides have the revision, and a revision is written once: attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
+  "both sides have the revision, and an existing revision is never rewritten: attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
 
 /** Results in the order in which they are found. */
 type Finding =
@@ -258,8 +258,8 @@ function writeText(finding: Finding): void {
     const { attachmentCount, reason } = finding.notRepaired;
     const differing = counted(
       attachmentCount,
-      "attachment differs and stays as it is",
-      "attachments differ and stay as they are",
+      "attachment differs and cannot be repaired",
+      "attachments differ and cannot be repaired",
     );
     process.stdout.write(`${differing}: ${reason}\n`);
   } else {

@@ -10,7 +10,7 @@ export class ForeignAnswerError extends Error {
 
   /** `expected` describes the missing part. */
   constructor(expected: string, options?: ErrorOptions) {
-    super(`the server does not answer as a Tandem does: expected ${expected}`, options);
+    super(`unexpected answer, is the server a Tandem? Expected ${expected}`, options);
   }
 }
 

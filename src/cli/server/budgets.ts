@@ -16,14 +16,13 @@ interface BudgetFlags extends ServerFlags {
 export function addBudgetsCommand(program: Command): void {
   const budgets = program
     .command("budgets")
-    .description("limits of the cluster's use of a server, or of one account there");
+    .description("limits for all requests of the cluster to a server, or to one account there");
   withServer(budgets.command("list"))
     .description("all budgets")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/budgets"), print]),
     );
-  const limits =
-    "limits: requests_per_sec=N, documents_per_sec=N, megabytes_per_sec=N, as many as apply";
+  const limits = "one or more limits: requests_per_sec=N, documents_per_sec=N, megabytes_per_sec=N";
   withServer(budgets.command("set <name>"))
     .description("set the budget of couch.example, couch.example:5984 or alice@couch.example")
     .option("--read <limit...>", limits)
@@ -38,7 +37,7 @@ export function addBudgetsCommand(program: Command): void {
       }),
     );
   withServer(budgets.command("remove <name>"))
-    .description("no limit any longer")
+    .description("remove the limits")
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("DELETE", pathOf(name)), printOk]),
     );

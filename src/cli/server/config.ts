@@ -39,19 +39,21 @@ export function addConfigCommands(program: Command): void {
         (value) => `${textAnswer(value)}\n`,
       ]),
   );
-  define("set <section> <key> <value>", "change a setting; it is kept in local.ini").action(
+  define("set <section> <key> <value>", "change a setting and save it in local.ini").action(
     (section: string, key: string, value: string, flags: ConfigFlags) =>
       askServer(flags, async (server) => [
         await server.ask("PUT", pathOf(flags, section, key), value),
         printFormer,
       ]),
   );
-  define("unset <section> <key>", "let another file or the default apply").action(
-    (section: string, key: string, flags: ConfigFlags) =>
-      askServer(flags, async (server) => [
-        await server.ask("DELETE", pathOf(flags, section, key)),
-        printFormer,
-      ]),
+  define(
+    "unset <section> <key>",
+    "remove a setting from local.ini, so that another file or the default applies",
+  ).action((section: string, key: string, flags: ConfigFlags) =>
+    askServer(flags, async (server) => [
+      await server.ask("DELETE", pathOf(flags, section, key)),
+      printFormer,
+    ]),
   );
   addSharesCommand(program);
 }
@@ -63,7 +65,7 @@ function addSharesCommand(program: Command): void {
     .description("shares of the slots, by _replicator database or user");
   const flagsOf = (flags: ServerFlags): ConfigFlags => ({ ...flags, node: "_local" });
   withServer(shares.command("list"))
-    .description("groups with other shares than 100")
+    .description("groups whose shares are not 100")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => {
         const found = await server.ask("GET", pathOf(flagsOf(flags), SHARES));
@@ -73,7 +75,7 @@ function addSharesCommand(program: Command): void {
       }),
     );
   withServer(shares.command("usage"))
-    .description("groups with their usage and jobs; the one whose job waits longest first")
+    .description("groups with their usage and jobs, longest waiting first")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/groups"), printUsage]),
     );
@@ -134,5 +136,5 @@ function printUsage(answer: unknown): string {
 }
 
 function printFormer(former: unknown): string {
-  return textAnswer(former) === "" ? "done\n" : `done; it was ${former}\n`;
+  return textAnswer(former) === "" ? "done\n" : `done; the previous value was ${former}\n`;
 }

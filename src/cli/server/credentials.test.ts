@@ -80,7 +80,7 @@ test.each<[string, object | undefined, Partial<CredentialSources>, string]>([
     "http://couch.example/",
     { user: "eve" },
     { environment: { TANDEM_USER: "eve" }, prefixes: { used: "A_", best: "B_" } },
-    "as eve, of A_USER: the URL, B_USER and B_PASSWORD, or ~/.netrc say who asks",
+    "as eve, of A_USER: the URL, B_USER and B_PASSWORD, or ~/.netrc specify the user",
   ],
 ])("who was refused by %s as %j: %j", (url, given, changed, words) => {
   const credentials = given && { password: "p", user: "", ...given };

@@ -60,7 +60,7 @@ export function describeAsker(
   { environment, prefixes = { used: "TANDEM_", best: "TANDEM_" } }: CredentialSources,
 ): string {
   const { used, best } = prefixes;
-  const where = `the URL, ${best}USER and ${best}PASSWORD, or ~/.netrc say who asks`;
+  const where = `the URL, ${best}USER and ${best}PASSWORD, or ~/.netrc specify the user`;
   if (credentials === undefined) return `${origin} was asked without credentials: ${where}`;
   const source = username ? "the URL" : environment.TANDEM_USER ? `${used}USER` : "~/.netrc";
   return `${origin} was asked as ${credentials.user}, of ${source}: ${where}`;

@@ -14,8 +14,8 @@ interface EndpointFlags extends ServerFlags {
 
 export function addEndpointsCommand(program: Command): void {
   withServer(program.command("endpoints"))
-    .description("servers that jobs copy from and to; those where most jobs fail first")
-    .option("--limit <number>", "so many at most (default 100)")
+    .description("servers that jobs copy from and to, those with most failing jobs first")
+    .option("--limit <number>", "maximum number (default 100)")
     .action((flags: EndpointFlags) =>
       askServer(flags, async (server) => {
         const query = flags.limit === undefined ? "" : `?limit=${percentEncode(flags.limit)}`;
@@ -26,7 +26,7 @@ export function addEndpointsCommand(program: Command): void {
 
 function print(answer: unknown): string {
   const { endpoints } = answerWith<EndpointPage>(answer, { endpoints: "array" });
-  if (endpoints.length === 0) return "no job names another server\n";
+  if (endpoints.length === 0) return "no job uses another server\n";
   const rows = endpoints.map((endpoint) => [
     endpoint.host,
     String(endpoint.source_jobs),

@@ -23,7 +23,7 @@ export function printFailingGroups(answer: unknown): string {
   });
   const [first] = groups;
   if (first === undefined)
-    return total === 0 ? "no job fails\n" : `${counted(total, "group")} in all\n`;
+    return total === 0 ? "no failing jobs\n" : `${counted(total, "group")} in all\n`;
   const rows = groups.map((group) => [
     String(group.count),
     group.class,
@@ -38,7 +38,7 @@ export function printFailingGroups(answer: unknown): string {
     .split("\n");
   const text = lines.map((line, index) => `${line}\n${wordsOf(groups[index] as FailingGroup)}`);
   const shown = groups.length < total ? `${groups.length} of ${total} groups` : "All of these";
-  return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\nTo list or steer a group, for example the first:\n  ${commandFor(first)}\n`;
+  return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\nTo list or control a group, for example the first:\n  ${commandFor(first)}\n`;
 }
 
 function wordsOf({ error, reason, example }: FailingGroup): string {

@@ -31,7 +31,8 @@ function stateOf({ paused, parked, state }: Job): string {
 
 /** A line for an event. `gap`: some events were dropped before they were reported. */
 export function printEvent(event: string | undefined, data: unknown): string {
-  if (event !== "job") return "some events were missed: look at tandem jobs list\n";
+  if (event !== "job")
+    return "some events were missed: run tandem jobs list for the current state\n";
   const { time, id, changes, job } = data as JobEvent;
   const name = job === null ? id : nameOf(job);
   const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
@@ -55,15 +56,15 @@ export function printJob(answer: unknown): string {
     ["owner", job.user ?? "-"],
     ["node", job.node ?? "-"],
     ["lag", lagOf(job)],
-    ["changes to arrive", String(job.pending ?? "-")],
+    ["pending changes", String(job.pending ?? "-")],
     ["copies", `${job.docs_per_sec} documents/s, ${job.bytes_per_sec} bytes/s`],
-    ["held back by", job.held_back_by ?? "-"],
+    ["limited by", job.held_back_by ?? "-"],
     ["next try", job.next_try ?? "-"],
     ["errors", String(job.error_count)],
     ["failing since", job.failing_since ?? "-"],
     ["last failure", failureOf(job)],
     ["tries since then", String(job.last_failure?.tries ?? 0)],
-    ["left behind", String(job.left_behind)],
+    ["failed documents", String(job.left_behind)],
     ...Object.entries(job.info ?? {}).map(([name, value]) => [name, String(value)]),
   ];
   const events = job.history.map(({ timestamp, type, reason }) => [timestamp, type, reason ?? ""]);
@@ -121,7 +122,7 @@ export function printFailures(answer: unknown): string {
     failures: "array",
     total_rows: "number",
   });
-  if (total === 0) return "nothing was left behind\n";
+  if (total === 0) return "no documents failed\n";
   const rows = failures.map(({ id, rev, phase, status, reason, tries }) => [
     id,
     rev,

@@ -28,28 +28,28 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   ["rule", "<name>", "the rule that made the job"],
   ["source", "<host>", "host of the source, or the name of a database of the server"],
   ["target", "<host>", "host of the target, or the name of a database of the server"],
-  ["owner", "<name>", "who owns the job"],
-  ["error", "<class>", "what the last failure of a job that fails was, such as unauthorized"],
+  ["owner", "<name>", "owner of the job"],
+  ["error", "<class>", "class of a failing job's last failure, such as unauthorized"],
   [
     "host",
     "<host>",
-    "where that failure was: HOST, HOST:PORT, HOST: for the usual port, or - for none",
+    "host of that failure: HOST, HOST:PORT, HOST: for the default port, or - for none",
   ],
-  ["side", "<side>", "where that failure was: source, target, or - for none"],
-  ["reason", "<text>", "is part of the words of that failure"],
+  ["side", "<side>", "side of that failure: source, target, or - for none"],
+  ["reason", "<text>", "text contained in that failure's reason"],
 ];
 /** Filters with a number. */
 const NUMBER_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
-  ["behind_sec", "behind-sec", "only jobs whose oldest change to arrive is at least so old"],
+  ["behind_sec", "behind-sec", "only jobs whose lag is at least this long"],
 ];
 /** Filters without a value; `--no-…` negates them. */
 const FLAG_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
-  ["failing", "failing", "jobs that fail, also while they are tried again"],
-  ["left_behind", "left-behind", "jobs with documents that did not arrive"],
+  ["failing", "failing", "failing jobs, also while they are retried"],
+  ["left_behind", "left-behind", "jobs with failed documents"],
   ["paused", "paused", "paused jobs"],
   ["parked", "parked", "jobs that have caught up and wait for changes without a slot"],
-  ["stalled", "stalled", "jobs whose last runs did not move"],
-  ["behind", "behind", "jobs with a change that has not arrived"],
+  ["stalled", "stalled", "jobs whose last runs made no progress"],
+  ["behind", "behind", "jobs with pending changes"],
 ];
 
 /** Paging options of a list. */
@@ -65,31 +65,31 @@ interface Flags extends Readonly<Record<string, string | boolean | undefined>> {
 }
 
 export function addJobsCommand(program: Command): void {
-  const jobs = program.command("jobs").description("look at the jobs of a server and steer them");
+  const jobs = program.command("jobs").description("list and control the jobs of a server");
   const define = (usage: string, description: string): Command =>
     withServer(jobs.command(usage)).description(description);
 
   withFilters(define("list", "jobs, in order of their ids"))
-    .option("--limit <number>", "so many at most (default 100)")
+    .option("--limit <number>", "maximum number (default 100)")
     .option("--sort <order>", "id; lag: jobs that are behind; since or tries: jobs that fail")
-    .option("--descending", "the other way round")
-    .option("--bookmark <text>", "begin where the list before ended")
+    .option("--descending", "reverse the order")
+    .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
         const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
         return [answer, printJobs];
       }),
     );
-  define("failing", "jobs that fail, grouped by error and host; the largest group first")
-    .option("--limit <number>", "so many groups at most (default 100)")
-    .option("--skip <number>", "leave out so many")
+  define("failing", "failing jobs grouped by error and host, largest group first")
+    .option("--limit <number>", "maximum number of groups (default 100)")
+    .option("--skip <number>", "number of groups to skip")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
         const page = pageQuery(flags, ["limit", "skip"]);
         return [await server.ask("GET", `/_tandem/failing?${page}`), printFailingGroups];
       }),
     );
-  withFilters(define("watch", "what happens to jobs, as it happens, until interrupted")).action(
+  withFilters(define("watch", "print events of jobs as they happen, until interrupted")).action(
     async (flags: Flags) => {
       const { followServer } = await import("./server-feed.ts");
       await followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
@@ -109,8 +109,8 @@ export function addJobsCommand(program: Command): void {
   define("runs <id>", "the last runs of a job, newest first").action((id: string, flags: Flags) =>
     askServer(flags, async (server) => [await server.ask("GET", `${jobPath(id)}/runs`), printRuns]),
   );
-  define("failures <id>", "the documents that a job left behind")
-    .option("--retry", "try them again first")
+  define("failures <id>", "failed documents of a job")
+    .option("--retry", "retry them first")
     .action((id: string, flags: Flags) =>
       askServer(flags, async (server) => {
         const path = `${jobPath(id)}/failures`;
@@ -119,11 +119,11 @@ export function addJobsCommand(program: Command): void {
       }),
     );
   for (const [name, description] of [
-    ["pause", "stop it until it is resumed; one that runs writes a checkpoint first"],
+    ["pause", "stop it until it is resumed; a running job writes a checkpoint first"],
     ["resume", "let a paused job run again"],
-    ["retry", "run it now: one that waits, or that has ended"],
-    ["reset", "begin at the start of the source, whatever its checkpoints say"],
-    ["cancel", "end it for good; the document of a persistent job is deleted"],
+    ["retry", "run a waiting or ended job now"],
+    ["reset", "start from the beginning of the source and ignore the checkpoints"],
+    ["cancel", "cancel it permanently; deletes the document of a persistent job"],
   ] as const) {
     withFilters(define(`${name} [id]`, description))
       .option("--all", "every job of the server")
@@ -133,13 +133,13 @@ export function addJobsCommand(program: Command): void {
       );
   }
   withFilters(
-    define("retry-failures", "try the documents again that jobs left behind; do not wait for it"),
+    define("retry-failures", "retry the failed documents of jobs, without waiting for the result"),
   )
     .option("--all", "those of every job of the server")
     .action((flags: Flags) =>
       askServer(flags, (server) => command(server, "retry_failures", undefined, flags)),
     );
-  define("start-from <id> <sequence>", "begin at this update sequence of the source")
+  define("start-from <id> <sequence>", "start at this update sequence of the source")
     .option(...WHY)
     .action((id: string, sequence: string, flags: Flags) =>
       askServer(flags, async (server) => {
@@ -220,5 +220,5 @@ interface Steered {
 function printDone(answer: unknown): string {
   const { matched, changed, no_changes } = answerWith<Steered>(answer, { ok: "boolean" });
   if (matched !== undefined) return `${counted(matched, "job")} found, ${changed} changed\n`;
-  return no_changes === true ? "it was so already\n" : "done\n";
+  return no_changes === true ? "nothing to change\n" : "done\n";
 }

@@ -16,19 +16,21 @@ const LOOK_MS = 500;
 export function addNodesCommand(program: Command): void {
   const nodes = program
     .command("nodes")
-    .description("look at the nodes that run jobs, and drain them");
+    .description("list the nodes that run jobs, and drain them");
   withServer(nodes.command("list"))
-    .description("nodes, their jobs, and how they are")
+    .description("nodes with their jobs and state")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/nodes"), printNodes]),
     );
   withServer(nodes.command("drain <name>"))
-    .description("let it take no new jobs and give up its own; wait until it has none")
+    .description(
+      "stop it from accepting jobs and return its own to the queue; waits until it has none",
+    )
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, (server) => drain(server, name)),
     );
   withServer(nodes.command("undrain <name>"))
-    .description("let it take jobs again")
+    .description("let it accept jobs again")
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, async (server) => [
         await server.ask("POST", `${pathOf(name)}/_undrain`),

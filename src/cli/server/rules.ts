@@ -31,16 +31,16 @@ interface OutcomeView {
   readonly no_changes?: boolean;
 }
 
-const DRY_RUN = ["--dry-run", "say what it would do to jobs, and do nothing"] as const;
+const DRY_RUN = ["--dry-run", "show the effect on jobs without applying it"] as const;
 
 export function addRulesCommand(program: Command): void {
   const rules = program
     .command("rules")
-    .description("copy all databases of a server whose names match, now and later");
+    .description("copy all databases of a server whose names match, including future ones");
   withServer(rules.command("list"))
     .description("all rules, with the state of their jobs")
-    .option("--limit <number>", "so many at most (default 100)")
-    .option("--bookmark <text>", "begin where the list before ended")
+    .option("--limit <number>", "maximum number (default 100)")
+    .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
         const query = new URLSearchParams();
@@ -55,7 +55,7 @@ export function addRulesCommand(program: Command): void {
       askServer(flags, async (server) => [await server.ask("GET", pathOf(name)), printRule]),
     );
   withServer(rules.command("put <name> <file>"))
-    .description("make or change a rule: a file with its JSON, or - for the standard input")
+    .description("create or change a rule: a file with its JSON, or - for standard input")
     .option(...DRY_RUN)
     .action((name: string, file: string, flags: Flags) =>
       askServer(flags, async (server) => [
@@ -64,7 +64,7 @@ export function addRulesCommand(program: Command): void {
       ]),
     );
   withServer(rules.command("delete <name>"))
-    .description("end a rule; its jobs are cancelled, and the copies stay")
+    .description("remove a rule; cancels its jobs and keeps the copies")
     .option(...DRY_RUN)
     .action((name: string, flags: Flags) =>
       askServer(flags, async (server) => [
@@ -114,7 +114,7 @@ function printRule(answer: unknown): string {
     ["jobs", [status.jobs, ...states.map(([state, count]) => `${count} ${state}`)].join(", ")],
     ["parked", String(status.parked)],
     ["failing", String(status.failing)],
-    ["left behind", String(status.left_behind)],
+    ["failed documents", String(status.left_behind)],
     ["lag", `${status.lag_sec} s`],
     ["listed", `${status.listed ?? "never"}`],
     ["follows", `${status.followed_by ?? "-"}`],
@@ -140,7 +140,9 @@ function errorOf({ last_error: failure }: RuleStatus): string {
 function printOutcome(answer: unknown): string {
   const { dry_run, no_changes } = answerWith<OutcomeView>(answer, { ok: "boolean" });
   if (dry_run !== true) {
-    return no_changes === true ? "it was so already\n" : "done; the jobs follow\n";
+    return no_changes === true
+      ? "nothing to change\n"
+      : "done; its jobs are updated in the background\n";
   }
   const { databases, create, replace, cancel, cannot_copy, overwrite_security } =
     answer as RulePlan;

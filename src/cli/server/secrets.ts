@@ -31,19 +31,19 @@ export function addSecretsCommand(program: Command): void {
     .description("the keys that seal a server's secrets, and its jobs' credentials");
   const define = (usage: string, description: string): Command =>
     withServer(secrets.command(usage)).description(description);
-  define("status", "which key seals, and which are needed").action((flags: ServerFlags) =>
+  define("status", "show the sealing key and the keys in use").action((flags: ServerFlags) =>
     askServer(flags, async (server) => [await server.ask("GET", "/_tandem/secrets"), printStatus]),
   );
-  define("rotate", "seal everything with a new key; go on with what was interrupted").action(
+  define("rotate", "seal everything with a new key; continues an interrupted rotation").action(
     (flags: ServerFlags) => askServer(flags, async (server) => [await rotate(server), printStatus]),
   );
-  define("replace", "give all jobs of a user on a server another password")
+  define("replace", "replace the password of an account in all jobs")
     .requiredOption("--host <url>", "the server that the jobs log in to: https://couch.example")
-    .requiredOption("--username <name>", "who logs in there now")
-    .option("--new-username <name>", "who logs in from now on (default: the same)")
+    .requiredOption("--username <name>", "current user of the jobs")
+    .option("--new-username <name>", "new user of the jobs (default: the same)")
     .option("--password-file <file>", "a file with the new password, - for standard input")
     .option("--side <side>", "source or target only")
-    .option("--owner <name>", "jobs of this user only, whatever their credential is now")
+    .option("--owner <name>", "only jobs of this owner, whatever their current credential")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) =>
       askServer(flags, async (server) => [await replace(server, flags), printReplaced]),
@@ -83,7 +83,7 @@ function readPassword(file: string): string {
   }
   const password = text.replace(/\r?\n$/, "");
   if (password === "") {
-    throw new WrongUse(`--password-file ${file}: expected the new password, but there is none`);
+    throw new WrongUse(`--password-file ${file}: expected the new password, but it is empty`);
   }
   return password;
 }
@@ -117,7 +117,9 @@ async function rotate(server: Server): Promise<SecretsStatus> {
   const { state, error } = status.rotation;
   if (state === "done") return status;
   // A node that was restarted meanwhile has no progress to report.
-  throw new Error(`the rotation did not end (${error ?? state}): ask for it again, and it goes on`);
+  throw new Error(
+    `the rotation did not finish (${error ?? state}): repeat the command to continue`,
+  );
 }
 
 function statusOf(answer: unknown): SecretsStatus {
@@ -127,13 +129,13 @@ function statusOf(answer: unknown): SecretsStatus {
 function printStatus(answer: unknown): string {
   const { sealing_key, keys_in_use, keys_here, keys_from, rotation } = statusOf(answer);
   const lines = [
-    `key that seals:       ${sealing_key}`,
-    `keys that are needed: ${keys_in_use.join(", ")}`,
+    `sealing key:       ${sealing_key}`,
+    `keys in use: ${keys_in_use.join(", ")}`,
     `keys of the node:     ${keys_here.join(", ")}, from ${keys_from}`,
   ];
   if (rotation.state === "done") {
     const unneeded = rotation.unneeded_keys.join(", ") || "none";
-    lines.push(`sealed again:          ${rotation.renewed}`, `needed no more:       ${unneeded}`);
+    lines.push(`sealed again:          ${rotation.renewed}`, `no longer needed:       ${unneeded}`);
   } else if (rotation.state !== "idle") {
     lines.push(
       `rotation:             ${rotation.state}, ${rotation.seen} seen, ${rotation.renewed} sealed again`,

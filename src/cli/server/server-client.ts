@@ -110,7 +110,7 @@ function errorOf(
   try {
     return answerWith(answer, { error: "string" });
   } catch {
-    throw new Error(`the server answered ${status} without saying why: is it a Tandem?`);
+    throw new Error(`the server answered ${status} without a reason: is it a Tandem?`);
   }
 }
 
@@ -147,10 +147,10 @@ export function parseServer(url: string, option = "--server"): URL {
   const parsed = new URL(url);
   const { pathname, search, hash, username, password } = parsed;
   if (pathname !== "/" || search !== "" || hash !== "") {
-    throw new WrongUse(`${named}: expected http://HOST:PORT, with nothing behind it`);
+    throw new WrongUse(`${named}: expected http://HOST:PORT without a path`);
   }
   if (percentDecode(username) === undefined || percentDecode(password) === undefined) {
-    throw new WrongUse(`${named}: a percent sign in a user or a password is written %25`);
+    throw new WrongUse(`${named}: write a percent sign in a user or password as %25`);
   }
   return parsed;
 }

@@ -6,22 +6,25 @@ import type { BackupFlags, RestoreFlags } from "./backup.ts";
 export function addBackupCommands(program: Command): void {
   const backup = program
     .command("backup")
-    .description("copy all that the embedded store holds into a file, also while nodes use it")
-    .argument("<file>", "the file, which must not exist, or a folder in which it gets a name")
+    .description("back up the embedded store to a file, even while nodes use it")
+    .argument(
+      "<file>",
+      "a file, which must not exist, or a folder, in which the file gets a generated name",
+    )
     .option("--data-dir <folder>", "where the store keeps its files (default ./data)")
     .option("--config <file>", "configuration in CouchDB's INI format")
     .action((file: string, flags: BackupFlags) => run(({ backUp }) => backUp(file, flags)));
   backup
     .command("verify")
-    .description("read a backup to its end, and check it")
+    .description("read and check a backup")
     .argument("<file>", "a backup")
     .action((file: string) => run(({ verifyBackup }) => verifyBackup(file)));
   program
     .command("restore")
-    .description("make a store of a backup")
+    .description("restore a store from a backup")
     .argument("<file>", "a backup")
-    .requiredOption("--data-dir <folder>", "where the store shall keep its files")
-    .option("--replace", "take the place of a store that is there; its file is kept beside")
+    .requiredOption("--data-dir <folder>", "folder of the restored store")
+    .option("--replace", "replace an existing store; keeps its file next to the new one")
     .action((file: string, flags: RestoreFlags) => run(({ restore }) => restore(file, flags)));
 }
 

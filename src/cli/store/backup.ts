@@ -63,7 +63,7 @@ export async function verifyBackup(file: string): Promise<void> {
 }
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
-  if (dataDir === "") throw new WrongUse("--data-dir: expected a folder, and it is empty");
+  if (dataDir === "") throw new WrongUse("--data-dir: expected a folder, but it is empty");
   // Checked first, so that a mistyped name leaves nothing behind.
   accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
@@ -88,7 +88,7 @@ function openImport(dataDir: string, keepAs: string | undefined): LmdbImport {
     return new LmdbImport({ directory: resolve(dataDir), keepAs });
   } catch (error) {
     if (!(error instanceof OperationalError) || error.details.isReplaceable !== true) throw error;
-    const advice = "--replace puts the backup in its place and keeps its file beside";
+    const advice = "--replace puts the backup in its place and keeps its file next to it";
     throw new Error(`${describeError(error)}; ${advice}`, { cause: error });
   }
 }
@@ -105,6 +105,6 @@ function timeName(timeMs: number): string {
 function print(file: string, { madeAtMs, program, rowCount, byteCount }: BackupSummary): void {
   const madeAt = new Date(madeAtMs).toISOString();
   process.stdout.write(
-    `${file}: made at ${madeAt} by Tandem ${program}, ${counted(rowCount, "row")}, ${counted(byteCount, "byte")}, whole\n`,
+    `${file}: made at ${madeAt} by Tandem ${program}, ${counted(rowCount, "row")}, ${counted(byteCount, "byte")}, complete\n`,
   );
 }

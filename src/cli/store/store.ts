@@ -6,17 +6,17 @@ import type { StoreCopyFlags } from "./store-copy.ts";
 export function addStoreCommands(program: Command): void {
   program
     .command("store")
-    .description("move what a node stores from one machine to a cluster, and back")
+    .description("move the store of a node from one machine to a cluster, or back")
     .command("copy")
     .description(
-      "copy the whole store between LMDB and FoundationDB while no node runs, and compare",
+      "copy the whole store between LMDB and FoundationDB while no node runs, then compare",
     )
     .addOption(
-      new Option("--to <store>", "the one that is filled, and has to be empty")
+      new Option("--to <store>", "the target store, which must be empty")
         .choices(["lmdb", "foundationdb"])
         .makeOptionMandatory(),
     )
-    .option("--data-dir <folder>", "where the embedded store keeps its files (default ./data)")
+    .option("--data-dir <folder>", "folder of the embedded store (default ./data)")
     .option("--cluster-file <file>", "cluster file of FoundationDB")
     .option("--config <file>", "configuration in CouchDB's INI format")
     .action(async (flags: StoreCopyFlags) => {

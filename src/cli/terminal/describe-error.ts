@@ -76,7 +76,7 @@ function isSystemError(error: Error): error is SystemError {
 
 const FILE_SENTENCES: Readonly<Record<string, string>> = {
   EACCES: "this user may not use it",
-  EEXIST: "it is there already",
+  EEXIST: "it already exists",
   EISDIR: "it is a folder",
   ENOENT: "there is no such file or folder",
   ENOSPC: "no space is left on its disk",

@@ -38,7 +38,7 @@ async function readPage<Row>(
   return within === skip ? { skip, total, rows: answer[list] } : readPage(list, within, signal);
 }
 
-/** Budgets of servers that no job names. */
+/** Budgets of servers that no job uses. */
 export async function readOtherBudgets(signal: AbortSignal): Promise<readonly BudgetRow[]> {
   const { budgets } = await get<{ budgets: BudgetRow[] }>("_tandem/budgets", signal);
   if (budgets.length === 0) return [];

@@ -5,7 +5,7 @@ export const FLAG_FILTERS = [
   ["failing", "Failing"],
   ["paused", "Paused"],
   ["parked", "Parked"],
-  ["left_behind", "Documents left behind"],
+  ["left_behind", "Failed documents"],
   ["stalled", "Stalled"],
   ["behind", "Behind"],
 ] as const;
@@ -18,8 +18,8 @@ export const TEXT_FILTERS = [
   ["rule", "Rule"],
   ["owner", "Owner"],
   ["host", "Server of the failure"],
-  ["reason", "Words of the failure"],
-  ["behind_sec", "Behind for seconds"],
+  ["reason", "Text of the failure"],
+  ["behind_sec", "Lag in seconds"],
 ] as const;
 
 /** The empty value is the order by name. */

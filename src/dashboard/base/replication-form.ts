@@ -305,7 +305,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
     throw new FieldError(
-      `The address of the ${side} has a secret that is not shown: give it again`,
+      `The address of the ${side} has a secret that is not shown: enter it again`,
     );
   }
   if (login === "none") return address;
@@ -326,7 +326,7 @@ function withoutMaskedUser(address: string): string {
 function keptEndpoint(address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
-    throw new FieldError("An address that is changed needs its password again");
+    throw new FieldError("Enter the password again after changing the address");
   }
   return isObject(original) ? { ...original, url: address } : address;
 }
@@ -377,11 +377,11 @@ function parsed(name: string, text: string): unknown {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new FieldError(`${name}: this is no JSON`);
+    throw new FieldError(`${name}: invalid JSON`);
   }
   const inexact = inexactNumber(text);
   if (inexact === undefined) return value;
-  throw new FieldError(`${name}: the number ${inexact} would not be sent as it stands`);
+  throw new FieldError(`${name}: the number ${inexact} cannot be represented exactly`);
 }
 
 function sequenceText(sequence: unknown): string {

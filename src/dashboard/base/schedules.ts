@@ -20,13 +20,13 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
     example: () => "every 15m",
   },
   cron: {
-    words: "at times of a clock (cron)",
+    words: "at fixed times (cron)",
     note: "Minute, hour, day, month, weekday (* is any), and the time zone; without one it is UTC. Not for continuous replications.",
     example: (timeZone) => `0 3 * * * ${timeZone}`,
   },
   changes: {
     words: "after a number of changes",
-    note: "When the source has so many changes that have not arrived. Not for continuous replications.",
+    note: "When the source has this many pending changes. Not for continuous replications.",
     example: () => "after 100 changes",
   },
   window: {

@@ -4,7 +4,7 @@ import type { GroupRow } from "../../contract/index.ts";
 type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;
 
 /**
- * Part of the slots, from 0 to 1, that a group gets while every group with jobs has more of them
+ * Share of the slots, from 0 to 1, that a group gets while every group with jobs has more of them
  * than slots; 0 without jobs.
  */
 export function partOfSlots(name: string, groups: readonly Sharing[]): number {

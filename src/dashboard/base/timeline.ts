@@ -52,7 +52,7 @@ export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
       ({ type, timestamp, reason }): TimelineEntry => ({
         time: timestamp,
         kind: "event",
-        title: type === "added" ? "Added" : "Run started, and goes on",
+        title: type === "added" ? "Added" : "Run started, in progress",
         detail: reason ?? null,
         isBad: false,
       }),

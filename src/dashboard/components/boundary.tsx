@@ -35,11 +35,11 @@ function Broken({ error }: { error: unknown }) {
   return (
     <>
       <h1>This page cannot be shown</h1>
-      <p>The dashboard has met something that it does not understand. Other pages go on.</p>
+      <p>An unexpected error occurred. Other pages still work.</p>
       <Problem error={error} />
       <div class="commands">
         <button type="button" onClick={() => window.location.reload()}>
-          Load it again
+          Reload
         </button>
       </div>
     </>

@@ -30,19 +30,23 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   retry: {
     verb: "Retry",
     done: "Retried",
-    explanation: "A job that pauses after a failure, or that has ended, is due at once.",
+    explanation: "A job that waits after a failure, or that has ended, runs as soon as possible.",
   },
   pause: {
     verb: "Pause",
     done: "Paused",
     explanation: "A running job writes a checkpoint first. Nothing runs until it is resumed.",
   },
-  resume: { verb: "Resume", done: "Resumed", explanation: "A paused job is due at once." },
+  resume: {
+    verb: "Resume",
+    done: "Resumed",
+    explanation: "A paused job runs as soon as possible.",
+  },
   reset: {
     verb: "Reset",
     done: "Reset",
     explanation:
-      "Begins at the start of the source and ignores checkpoints. Figures are forgotten.",
+      "Starts from the beginning of the source and ignores checkpoints. Statistics are reset.",
     isFinal: true,
   },
   cancel: {
@@ -53,8 +57,8 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   },
   retry_failures: {
     verb: "Retry documents",
-    done: "Asked for",
-    explanation: "Tries the documents again that did not arrive.",
+    done: "Requested",
+    explanation: "Retries the failed documents.",
   },
 };
 
@@ -133,7 +137,7 @@ export function CommandDialog({
       {preview.value === undefined ? (
         <p>Counting…</p>
       ) : (
-        <ShortList label="Jobs that it touches">
+        <ShortList label="Affected jobs">
           {preview.value.names.map((name) => (
             <li key={name}>
               <Foreign text={name} />
@@ -146,7 +150,7 @@ export function CommandDialog({
       )}
       {OPPOSITES[command] !== undefined && count !== undefined && count > CHANGED_NAMES_MAX && (
         <p class="section-note">
-          There will be no undo: it takes up to {formatNumber(CHANGED_NAMES_MAX)} jobs.
+          This cannot be undone: undo is limited to {formatNumber(CHANGED_NAMES_MAX)} jobs.
         </p>
       )}
       {isDecision(command) && <WhyField value={why} onChange={setWhy} />}
@@ -157,7 +161,7 @@ export function CommandDialog({
             checked={isSure}
             onChange={({ currentTarget }) => setIsSure(currentTarget.checked)}
           />
-          I know that this cannot be undone
+          I understand that this cannot be undone
         </label>
       )}
       <Problem error={error ?? preview.error} />
@@ -191,7 +195,7 @@ async function takeBack(
       `${COMMAND_WORDS[opposite].done} again: ${formatNumber(changed)} of ${formatCount(names.length, "job")}`,
     );
   } catch (error) {
-    announce(`Not undone: ${error instanceof Error ? error.message : String(error)}`);
+    announce(`Undo failed: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

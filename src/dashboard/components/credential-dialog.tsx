@@ -83,7 +83,7 @@ export function CredentialDialog({
       <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
           All jobs that log in to this server {side !== null && `as their ${side} `}with a password
-          of this user get the new one, and are due at once.
+          of this user get the new one and run as soon as possible.
         </p>
         <label class="field">
           Server
@@ -94,7 +94,7 @@ export function CredentialDialog({
           <input name="username" required autoComplete="off" />
         </label>
         <label class="field">
-          New user, if another one
+          New user (optional)
           <input name="new-username" autoComplete="off" />
         </label>
         <label class="field">

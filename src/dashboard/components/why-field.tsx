@@ -10,7 +10,7 @@ export function WhyField({
 }) {
   return (
     <label class="field">
-      Why, for those who come later
+      Reason (kept in the log)
       <input
         value={value}
         maxLength={WHY_LENGTH_MAX}

@@ -48,7 +48,7 @@ export function BudgetDialog({
     <Dialog title={isNew ? "Add a budget" : "Edit a budget"} onClose={() => onClose(false)}>
       <form onSubmit={submit}>
         <p>
-          Limits what all jobs and nodes together ask of the server. An empty field is no limit. It
+          Limits the requests of all jobs and nodes to the server. An empty field means no limit. It
           is in effect on every node as soon as it is stored.
         </p>
         <label class="field">

@@ -10,23 +10,23 @@ interface FieldsProps {
 
 export function CopiedFields({ fields, onChange }: FieldsProps) {
   return (
-    <Part title="What is copied">
+    <Part title="Documents to copy">
       <CheckField
         label="create_target"
-        note="makes the target when it is not there"
+        note="creates the target if it does not exist"
         value={fields.createTarget}
         onChange={(createTarget) => onChange({ createTarget })}
       />
       <Selected fields={fields} onChange={onChange} />
       <CheckField
         label="winning_revs_only"
-        note="no conflicts: the winning revision of each document alone"
+        note="no conflicts: only the winning revision of each document"
         value={fields.winningRevisionsOnly}
         onChange={(winningRevisionsOnly) => onChange({ winningRevisionsOnly })}
       />
       <CheckField
         label="deleted: skip"
-        note="deletions stay behind: the target keeps these documents"
+        note="skips deletions: the target keeps these documents"
         value={fields.skipsDeleted}
         onChange={(skipsDeleted) => onChange({ skipsDeleted })}
       />
@@ -36,7 +36,7 @@ export function CopiedFields({ fields, onChange }: FieldsProps) {
         isOptional
         isNumber
         onChange={(documentBytesMax) => onChange({ documentBytesMax })}
-        note="documents whose JSON has more bytes stay behind; empty: no limit"
+        note="skips documents whose JSON has more bytes; empty: no limit"
       />
       <TextField
         label="attachments.max_bytes"
@@ -44,14 +44,14 @@ export function CopiedFields({ fields, onChange }: FieldsProps) {
         isOptional
         isNumber
         onChange={(attachmentBytesMax) => onChange({ attachmentBytesMax })}
-        note="documents with an attachment of more bytes stay behind; empty: no limit"
+        note="skips documents with an attachment of more bytes; empty: no limit"
       />
       <TextField
         label="since_seq"
         value={fields.sinceSequence}
         isOptional
         onChange={(sinceSequence) => onChange({ sinceSequence })}
-        note="where to begin in the changes of the source"
+        note="update sequence of the source to start after"
       />
     </Part>
   );
@@ -59,7 +59,7 @@ export function CopiedFields({ fields, onChange }: FieldsProps) {
 
 function Selected({ fields: { selection, selected, queryParameters }, onChange }: FieldsProps) {
   const label = {
-    doc_ids: "Ids, one a line",
+    doc_ids: "Ids, one per line",
     selector: "Selector, JSON",
     filter: "design/filter",
     all: "",
@@ -76,8 +76,8 @@ function Selected({ fields: { selection, selected, queryParameters }, onChange }
         >
           <option value="all">all</option>
           <option value="doc_ids">by id (doc_ids)</option>
-          <option value="selector">that a selector matches (selector)</option>
-          <option value="filter">that a function of the source lets through (filter)</option>
+          <option value="selector">matching a selector (selector)</option>
+          <option value="filter">passed by a function of the source (filter)</option>
         </select>
       </label>
       {selection !== "all" && (
@@ -131,7 +131,7 @@ export function TimeFields({ fields, onChange }: FieldsProps) {
       )}
       <CheckField
         label="continuous"
-        note="goes on after it has caught up"
+        note="keeps running after it has caught up"
         value={fields.continuous}
         onChange={(continuous) => onChange({ continuous })}
       />

@@ -14,13 +14,13 @@ import { BudgetDialog } from "./budget-dialog.tsx";
 
 const COLUMNS: readonly Column[] = [
   { name: "Server" },
-  { name: "Fails there" },
+  { name: "Failing jobs" },
   { name: "Reached" },
-  { name: "Jobs from it", isNumber: true },
-  { name: "Jobs to it", isNumber: true },
+  { name: "Jobs as source", isNumber: true },
+  { name: "Jobs as target", isNumber: true },
   { name: "Requests", isNumber: true },
   { name: "Latency", isNumber: true },
-  { name: "Slowed down by", isNumber: true },
+  { name: "Delay per request", isNumber: true },
   { name: "Budgets" },
 ];
 
@@ -70,7 +70,7 @@ export function OtherBudgets({
   const [edited, setEdited] = useState<Edited>();
   return (
     <section class="panel" aria-labelledby="other-budgets-title">
-      <h2 id="other-budgets-title">Budgets of servers that no job names</h2>
+      <h2 id="other-budgets-title">Budgets of servers that no job uses</h2>
       <ul>
         {budgets.map((budget) => (
           <BudgetLine
@@ -118,7 +118,7 @@ function Row({
       <th scope="row">
         <Foreign text={host} />
       </th>
-      <Cell name="Fails there" isWide>
+      <Cell name="Failing jobs" isWide>
         {causes.length === 0 && <span class="nothing">–</span>}
         {causes.map(([error, count]) => (
           <a key={error} class="cause" href={linkTo(["jobs"], { error, host })}>
@@ -136,10 +136,10 @@ function Row({
           </>
         )}
       </Cell>
-      <Cell name="Jobs from it" isNumber>
+      <Cell name="Jobs as source" isNumber>
         <Count value={endpoint.source_jobs} query={{ source: host }} />
       </Cell>
-      <Cell name="Jobs to it" isNumber>
+      <Cell name="Jobs as target" isNumber>
         <Count value={endpoint.target_jobs} query={{ target: host }} />
       </Cell>
       <Cell name="Requests" isNumber>
@@ -148,7 +148,7 @@ function Row({
       <Cell name="Latency" isNumber>
         <Figure value={endpoint.latency_ms} format={inMilliseconds} />
       </Cell>
-      <Cell name="Slowed down by" isNumber>
+      <Cell name="Delay per request" isNumber>
         <Figure value={limiterMs === 0 ? null : limiterMs} format={inMilliseconds} />
       </Cell>
       <Cell name="Budgets" isWide>

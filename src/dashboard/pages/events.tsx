@@ -14,7 +14,7 @@ import { useEventLog } from "./use-event-log.ts";
 const COLUMNS: readonly Column[] = [
   { name: "Time" },
   { name: "Job" },
-  { name: "What happened" },
+  { name: "Event" },
   { name: "Who" },
   { name: "Why" },
 ];
@@ -34,7 +34,7 @@ export function EventsPage({ query }: { query: Query }) {
             goTo(linkTo(["events"], currentTarget.checked ? { decisions: "true" } : {}))
           }
         />
-        Decisions of operators alone
+        Only decisions of operators
       </label>
       <Log key={String(isDecisions)} isDecisions={isDecisions} />
     </>
@@ -94,7 +94,7 @@ function Bound({
   const ageSec = Number(setting?.value ?? setting?.default ?? Number.NaN);
   return (
     <p class="section-note">
-      {isWhole ? "That is all that the server keeps" : "Looked through"}
+      {isWhole ? "No older events are stored" : "Searched"}
       {end !== undefined && (
         <>
           , back to <Clock time={end} />
@@ -103,15 +103,14 @@ function Bound({
       .{" "}
       {Number.isFinite(ageSec) && (
         <>
-          It keeps events for {formatDuration(ageSec)} (
+          Events are kept for {formatDuration(ageSec)} (
           <a href={linkTo(["settings"], { all: "true", words: AGE_SETTING.key })}>
             {AGE_SETTING.key}
           </a>
           ).{" "}
         </>
       )}
-      {isDecisions &&
-        "The last 20 decisions about a job are on its page for as long as it is there."}
+      {isDecisions && "The page of a job shows its last 20 decisions."}
     </p>
   );
 }
@@ -133,7 +132,7 @@ function Row({ entry }: { entry: LogEntry }) {
           </a>
         )}
       </th>
-      <Cell name="What happened" className={isBad ? "bad" : ""}>
+      <Cell name="Event" className={isBad ? "bad" : ""}>
         {changes.map((change) => change.replaceAll("_", " ")).join(", ")}
       </Cell>
       <Cell name="Who">

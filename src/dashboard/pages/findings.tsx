@@ -33,16 +33,16 @@ export function EndpointFinding({
   return (
     <Finding tone="bad">
       {(failureClass ?? "other").replaceAll("_", " ")}:{" "}
-      <Foreign text={reason ?? error ?? "no reason is known"} />
+      <Foreign text={reason ?? error ?? "unknown reason"} />
     </Finding>
   );
 }
 
 function wordsOf(side: "source" | "target", { state, changes }: CheckedEndpoint): string {
-  if (state === "new") return "It is not there yet, and will be made.";
-  if (side === "target") return "It is there, and answers.";
-  if (changes === null) return "It can be read.";
-  return `It can be read, and has ${formatCount(changes, "change")}.`;
+  if (state === "new") return "Does not exist yet and will be created.";
+  if (side === "target") return "Exists and is reachable.";
+  if (changes === null) return "Readable.";
+  return `Readable, with ${formatCount(changes, "change")}.`;
 }
 
 /** Whether the name is free and the document as a whole is valid. */
@@ -56,7 +56,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
     );
   }
   if (found?.name_taken === true) {
-    return <Finding tone="bad">There is a document with this id already.</Finding>;
+    return <Finding tone="bad">A document with this id already exists.</Finding>;
   }
   // Errors of single members are shown elsewhere.
   if (found === undefined || found.reason === null || found.faults.length > 0) {
@@ -89,7 +89,7 @@ function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
   const name = jobName(job);
   return (
     <p class="finding finding-bad">
-      Another job does the same, and only one of them can run:{" "}
+      Another job runs the same replication, and only one of them can run:{" "}
       <a href={linkTo(["jobs", name])}>
         <Foreign text={name} />
       </a>{" "}

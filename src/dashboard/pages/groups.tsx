@@ -21,9 +21,9 @@ const COLUMNS: readonly Column[] = [
   { name: "Ended", isNumber: true },
   { name: "Longest wait", isNumber: true },
   { name: "Usage", isNumber: true },
-  { name: "Usage for a share", isNumber: true },
+  { name: "Usage per share", isNumber: true },
   { name: "Shares", isNumber: true },
-  { name: "Part of the slots", isNumber: true },
+  { name: "Share of the slots", isNumber: true },
 ];
 
 interface Draft {
@@ -99,7 +99,7 @@ function Row({
   onSave,
 }: {
   group: GroupRow;
-  /** Part of the slots, from 0 to 1. */
+  /** Share of the slots, from 0 to 1. */
   part: number;
   /** Absent unless it is being edited. */
   draft: string | undefined;
@@ -136,7 +136,7 @@ function Row({
       <Cell name="Usage" isNumber>
         {formatDuration(group.usage_sec)}
       </Cell>
-      <Cell name="Usage for a share" isNumber>
+      <Cell name="Usage per share" isNumber>
         {formatNumber(Math.round(group.standing * 10) / 10)} s
       </Cell>
       <Cell name="Shares" isNumber>
@@ -185,7 +185,7 @@ function Row({
           </form>
         )}
       </Cell>
-      <Cell name="Part of the slots" isNumber>
+      <Cell name="Share of the slots" isNumber>
         {formatNumber(Math.round(part * 1_000) / 10)} %
       </Cell>
     </tr>

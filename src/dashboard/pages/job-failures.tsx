@@ -121,11 +121,11 @@ export function JobFailures({
 }
 
 function retriedText({ isDone, tried, total_rows: left }: RetriedFailures, isPaused: boolean) {
-  const leftText = `${formatNumber(left)} left behind`;
+  const leftText = `${formatNumber(left)} failed`;
   if (isDone) return `Tried ${formatCount(tried, "document")}; ${leftText}`;
   return isPaused
-    ? `The job is paused, and tries them when it is resumed; ${leftText}`
-    : `They are still being tried; ${leftText} so far`;
+    ? `The job is paused and will retry them when it is resumed; ${leftText}`
+    : `Retry in progress; ${leftText} so far`;
 }
 
 function Row({

@@ -28,15 +28,15 @@ const REFRESH_MS = 5_000;
 const EVENTS_WAIT_MS = 500;
 
 const HELD_BACK: Readonly<Record<string, string>> = {
-  paused: "An operator has paused it.",
+  paused: "Paused by an operator.",
   storage: "The disk of this server is full.",
-  outage: "A server cannot be reached, and is asked from time to time.",
-  backoff: "It pauses after a failure.",
-  schedule: "Its schedule says when it runs next.",
-  slot: "It is due, and all slots are taken.",
-  share: "It is due, and another group is next.",
-  budget: "Its requests wait for a budget.",
-  limiter: "A server answers 429, and its requests wait for that.",
+  outage: "A server is unreachable and is probed periodically.",
+  backoff: "Waiting to retry after a failure.",
+  schedule: "Waiting for its schedule.",
+  slot: "Due, but all slots are in use.",
+  share: "Due, but another group is next.",
+  budget: "Requests are limited by a budget.",
+  limiter: "Requests are delayed because a server answers 429.",
 };
 
 export function JobPage({ name }: { name: string }) {
@@ -63,7 +63,7 @@ export function JobPage({ name }: { name: string }) {
       </p>
       {error instanceof RequestError && error.status === 404 ? (
         <p class="problem" role="alert">
-          There is no such job. It may have been removed.
+          Job not found. It may have been removed.
         </p>
       ) : (
         <Problem error={error} />
@@ -208,7 +208,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
             , next try <Moment time={failure.next_try} />
           </>
         )}
-        . <a href={linkTo(["jobs"], filterOf(failure))}>All jobs that fail like this</a>
+        . <a href={linkTo(["jobs"], filterOf(failure))}>All jobs with this failure</a>
       </p>
     </section>
   );
@@ -232,19 +232,17 @@ function Figures({ job }: { job: Job }) {
         </div>
       )}
       <dl class="facts">
-        <Fact name="Lag">
-          {job.lag_sec === null ? "nobody knows" : formatDuration(job.lag_sec)}
-        </Fact>
-        <Fact name="Changes to come">
-          {job.pending === null ? "nobody knows" : formatNumber(job.pending)}
+        <Fact name="Lag">{job.lag_sec === null ? "unknown" : formatDuration(job.lag_sec)}</Fact>
+        <Fact name="Pending changes">
+          {job.pending === null ? "unknown" : formatNumber(job.pending)}
         </Fact>
         <Fact name="Documents written">{figure("docs_written")}</Fact>
         <Fact name="Documents read">{figure("docs_read")}</Fact>
         <Fact name="Refused">{figure("doc_write_failures")}</Fact>
-        <Fact name="Left behind">{formatNumber(job.left_behind)}</Fact>
+        <Fact name="Failed documents">{formatNumber(job.left_behind)}</Fact>
         <Fact name="Rate">{formatRate(job.docs_per_sec, "documents")}</Fact>
         <Fact name="Traffic">{formatBytes(job.bytes_per_sec)}/s</Fact>
-        <Fact name="Held back by">
+        <Fact name="Limited by">
           {job.held_back_by === null ? (
             "nothing"
           ) : (
@@ -268,7 +266,7 @@ function Figures({ job }: { job: Job }) {
 function Timeline({ details: { job, runs } }: { details: Pick<JobDetails, "job" | "runs"> }) {
   return (
     <section class="panel" aria-labelledby="timeline-title">
-      <h2 id="timeline-title">What happened</h2>
+      <h2 id="timeline-title">History</h2>
       <ol class="timeline">
         {timelineOf(job, runs).map(({ time, kind, title, detail, isBad, run }, index) => (
           <li key={`${time} ${kind} ${index}`} class={isBad ? "event-bad" : `event-${kind}`}>
@@ -300,7 +298,7 @@ function Definition({ job }: { job: Job }) {
   );
   return (
     <section class="panel" aria-labelledby="definition-title">
-      <h2 id="definition-title">What it is</h2>
+      <h2 id="definition-title">Details</h2>
       <dl class="facts facts-wide">
         <Fact name="Source">
           <Foreign text={job.source ?? "?"} />

@@ -207,7 +207,7 @@ function JobTable({
           })}
         </tbody>
       </table>
-      {list.isRead && jobs.length === 0 && <p class="empty">No job matches.</p>}
+      {list.isRead && jobs.length === 0 && <p class="empty">No jobs match.</p>}
     </section>
   );
 }

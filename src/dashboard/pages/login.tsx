@@ -26,7 +26,7 @@ export function LoginPage(props: LoginProps) {
 export function LoginDialog(props: LoginProps) {
   return (
     <Dialog title="The session has ended">
-      <p>The page stays as it is, with what was typed into it.</p>
+      <p>The page and everything entered on it are kept.</p>
       <LoginForm {...props} />
     </Dialog>
   );

@@ -66,7 +66,7 @@ export function NewPage({ query }: { query: Query }) {
     <>
       <h1>{title}</h1>
       <Problem error={start.error} />
-      {!session.changes && <p class="problem">This user may change nothing.</p>}
+      {!session.changes && <p class="problem">Read-only user.</p>}
       {session.changes && start.value !== undefined && (
         <ReplicationForm
           key={JSON.stringify(query)}
@@ -95,7 +95,7 @@ async function readStart(
   const inexact = inexactNumber(text);
   if (inexact !== undefined) {
     throw new Error(
-      `A form cannot keep the number ${inexact} of the document: use another client.`,
+      `The form cannot represent the number ${inexact} of the document exactly: use another client.`,
     );
   }
   const { database, doc_id: id } = job as { database: string; doc_id: string };
@@ -235,7 +235,7 @@ function Outcome({
   return (
     <section class="panel outcome" aria-labelledby="outcome-title">
       <div class="page-head spread">
-        <h2 id="outcome-title">What is sent</h2>
+        <h2 id="outcome-title">Request preview</h2>
         {children}
       </div>
       <Problem error={error} />
@@ -248,7 +248,7 @@ function Outcome({
         <>
           <h3>Document</h3>
           <pre>{visibleJson(masked(sent.document))}</pre>
-          <h3>The same from a shell</h3>
+          <h3>Shell command</h3>
           <pre>{curlCommand(sent.address, sent.document)}</pre>
         </>
       )}
@@ -258,7 +258,7 @@ function Outcome({
 
 const LOGIN_WORDS: Readonly<Record<Login, string>> = {
   none: "none",
-  kept: "as it is",
+  kept: "unchanged",
   basic: "user and password",
   bearer: "bearer token",
   iam: "IAM key",

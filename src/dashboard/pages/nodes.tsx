@@ -16,7 +16,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Jobs", isNumber: true },
   { name: "Slots", isNumber: true },
   { name: "Memory", isNumber: true },
-  { name: "Event loop late by", isNumber: true },
+  { name: "Event loop delay", isNumber: true },
   { name: "Lease renewed", isNumber: true },
   { name: "Last report", isNumber: true },
   { name: "Started", isNumber: true },
@@ -37,8 +37,9 @@ export function NodesPage() {
     setRefusal(undefined);
     try {
       await setDraining(id, isDraining);
-      if (isDraining) announce("The process gives up its jobs", () => void drain(id, false));
-      else announce("The process takes jobs again");
+      if (isDraining)
+        announce("The process returns its jobs to the queue", () => void drain(id, false));
+      else announce("The process accepts jobs again");
     } catch (failure) {
       setRefusal(failure);
     }
@@ -62,7 +63,7 @@ export function NodesPage() {
           ))}
         </Table>
       )}
-      {nodes?.length === 0 && <p class="section-note">No process runs jobs.</p>}
+      {nodes?.length === 0 && <p class="section-note">No processes run jobs.</p>}
     </>
   );
 }
@@ -93,7 +94,7 @@ function Row({
       <Cell name="Memory" isNumber>
         <Figure value={node.memory_bytes} format={formatBytes} />
       </Cell>
-      <Cell name="Event loop late by" isNumber>
+      <Cell name="Event loop delay" isNumber>
         <Figure value={node.event_loop_delay_ms} format={(ms) => `${formatNumber(ms)} ms`} />
       </Cell>
       <Cell name="Lease renewed" isNumber>

@@ -17,11 +17,7 @@ export function NewRulePage() {
   return (
     <>
       <h1>New rule</h1>
-      {session.changes ? (
-        <RuleForm body={NEW_RULE} />
-      ) : (
-        <p class="problem">This user may change nothing.</p>
-      )}
+      {session.changes ? <RuleForm body={NEW_RULE} /> : <p class="problem">Read-only user.</p>}
     </>
   );
 }
@@ -99,14 +95,14 @@ export function RuleForm({
           Each database of the source that matches one of databases and none of except gets a job.
           The target has {"{db}"} for its name, or {"{1}"}, {"{2}"} for what stands for each *.
           Other members: design_documents, create_target, concurrency, options, delete (keep or
-          stop). A secret that is shown as ***** stays as it is.
+          stop). A secret that is shown as ***** is kept.
         </span>
       </div>
       <Problem error={error} />
       <div role="status">{plan !== undefined && <Plan plan={plan} />}</div>
       <div class="commands">
         <button type="submit" class="primary" disabled={isAsking}>
-          {isAsking ? "Asking…" : plan === undefined ? "What would it do?" : "Store the rule"}
+          {isAsking ? "Asking…" : plan === undefined ? "Preview" : "Save rule"}
         </button>
         <a class="button" href={linkTo(fixedName === undefined ? ["rules"] : ["rules", fixedName])}>
           Leave
@@ -122,12 +118,12 @@ function parsed(text: string): RuleBody {
   try {
     value = JSON.parse(text);
   } catch (fault) {
-    throw new Error(`This is no JSON: ${fault instanceof Error ? fault.message : String(fault)}`);
+    throw new Error(`Invalid JSON: ${fault instanceof Error ? fault.message : String(fault)}`);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new Error("A rule is a JSON object");
+    throw new Error("A rule must be a JSON object");
   }
   const inexact = inexactNumber(text);
   if (inexact === undefined) return value as RuleBody;
-  throw new Error(`The number ${inexact} would not be sent as it stands`);
+  throw new Error(`The number ${inexact} cannot be represented exactly`);
 }

@@ -10,7 +10,7 @@ const PARTS: readonly (readonly [
 ])[] = [
   ["databases", "match"],
   ["create", "get a job"],
-  ["replace", "get another job for the one that they have"],
+  ["replace", "get a new job in place of the current one"],
   ["cancel", "lose their job"],
   ["cannot_copy", "cannot be copied"],
   ["overwrite_security", "get another security object"],
@@ -18,7 +18,7 @@ const PARTS: readonly (readonly [
 
 export function Plan({ plan }: { plan: RulePlan }) {
   return (
-    <ShortList label="What it would do">
+    <ShortList label="Preview">
       {PARTS.map(([name, words]) => {
         const planned = plan[name];
         if (planned === undefined || (name !== "databases" && planned.count === 0)) return null;

@@ -42,7 +42,7 @@ export function RulePage({ name, query }: { name: string; query: Query }) {
       </h1>
       {error instanceof RequestError && error.status === 404 ? (
         <p class="problem" role="alert">
-          There is no such rule. It may have been removed.
+          Rule not found. It may have been removed.
         </p>
       ) : (
         <Problem error={error} />
@@ -68,7 +68,7 @@ function Details({ rule }: { rule: Rule }) {
       </p>
       <div class="commands">
         <a class="button" href={linkTo(["jobs"], { rule: name })}>
-          Its jobs
+          Jobs
         </a>
         {session.changes && (
           <>
@@ -92,7 +92,7 @@ function Details({ rule }: { rule: Rule }) {
       <Figures name={name} status={status} />
       <div class="columns">
         <section class="panel" aria-labelledby="rule-title">
-          <h2 id="rule-title">Rule, as it was put</h2>
+          <h2 id="rule-title">Rule as submitted</h2>
           <pre>{visibleJson(bodyOf(rule))}</pre>
         </section>
         {status.cannot_copy > 0 && <Faults status={status} />}
@@ -105,7 +105,7 @@ function Details({ rule }: { rule: Rule }) {
 function Figures({ name, status }: { name: string; status: RuleStatus }) {
   return (
     <dl class="facts">
-      <Fact name="Databases that match">
+      <Fact name="Matching databases">
         {status.databases === null ? "not listed yet" : formatNumber(status.databases)}
       </Fact>
       <Fact name="Jobs">
@@ -119,17 +119,17 @@ function Figures({ name, status }: { name: string; status: RuleStatus }) {
       <Fact name="Failing">
         <Count rule={name} count={status.failing} filter={{ failing: "true" }} />
       </Fact>
-      <Fact name="Left behind">
+      <Fact name="Failed documents">
         <Count rule={name} count={status.left_behind} filter={{ left_behind: "true" }} />
       </Fact>
       <Fact name="Parked">
         <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
       </Fact>
-      <Fact name="Furthest behind">{formatDuration(status.lag_sec)}</Fact>
+      <Fact name="Longest lag">{formatDuration(status.lag_sec)}</Fact>
       <Fact name="Listed">
         <Moment time={status.listed} />
       </Fact>
-      <Fact name="New databases are noticed">
+      <Fact name="New databases detected">
         {status.followed_by === null ? "–" : (FOLLOWED[status.followed_by] ?? status.followed_by)}
       </Fact>
       <Fact name="Put">
@@ -182,7 +182,7 @@ function RemoveDialog({
   };
   return (
     <Dialog title="Remove a rule" onClose={() => onClose(false)}>
-      <p>Its jobs are cancelled. What they have copied stays.</p>
+      <p>Its jobs are cancelled. Copied data is kept.</p>
       {plan.value === undefined ? <p>Counting…</p> : <Plan plan={plan.value} />}
       <label class="check">
         <input
@@ -190,7 +190,7 @@ function RemoveDialog({
           checked={isSure}
           onChange={({ currentTarget }) => setIsSure(currentTarget.checked)}
         />
-        I know that this cannot be undone
+        I understand that this cannot be undone
       </label>
       <Problem error={error ?? plan.error} />
       <div class="dialog-buttons">

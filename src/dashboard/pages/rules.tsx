@@ -18,9 +18,9 @@ const COLUMNS: readonly Column[] = [
   { name: "Databases", isNumber: true },
   { name: "Jobs", isNumber: true },
   { name: "Failing", isNumber: true },
-  { name: "Left behind", isNumber: true },
+  { name: "Failed documents", isNumber: true },
   { name: "Parked", isNumber: true },
-  { name: "Furthest behind", isNumber: true },
+  { name: "Longest lag", isNumber: true },
   { name: "Trouble" },
 ];
 
@@ -51,7 +51,7 @@ export function RulesPage({ query: { bookmark } }: { query: Query }) {
       <Problem error={error} />
       {value?.total_rows === 0 && (
         <p class="section-note">
-          A rule makes a replication for each database of a server whose name matches.
+          A rule creates a replication for each database of a server whose name matches.
         </p>
       )}
       {value !== undefined && value.rules.length > 0 && (
@@ -98,13 +98,13 @@ function Row({ rule }: { rule: Rule }) {
       <Cell name="Failing" isNumber className={status.failing > 0 ? "bad" : ""}>
         <Count rule={name} count={status.failing} filter={{ failing: "true" }} />
       </Cell>
-      <Cell name="Left behind" isNumber>
+      <Cell name="Failed documents" isNumber>
         <Count rule={name} count={status.left_behind} filter={{ left_behind: "true" }} />
       </Cell>
       <Cell name="Parked" isNumber>
         <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
       </Cell>
-      <Cell name="Furthest behind" isNumber>
+      <Cell name="Longest lag" isNumber>
         {formatDuration(status.lag_sec)}
       </Cell>
       <Cell name="Trouble" isWide>

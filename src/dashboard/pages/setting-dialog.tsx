@@ -33,7 +33,7 @@ export function SettingDialog({
       else await setSetting(node, setting, before);
       announce(await outcomeOf(setting));
     } catch (failure) {
-      announce(`Not undone: ${failure instanceof Error ? failure.message : String(failure)}`);
+      announce(`Undo failed: ${failure instanceof Error ? failure.message : String(failure)}`);
     }
     onChange();
   };
@@ -69,7 +69,7 @@ export function SettingDialog({
         }}
       >
         <p>
-          Of the node <Foreign text={node} />, kept in its local.ini.{" "}
+          Saved in local.ini of node <Foreign text={node} />.{" "}
           {live ? "A change takes effect immediately." : "Read when a node starts."}
         </p>
         {meaning !== null && <p>{meaning}</p>}
@@ -83,9 +83,7 @@ export function SettingDialog({
         <div class="field">
           <label for={id}>Value</label>
           {isSecret ? <input type="password" {...field} /> : <input type="text" {...field} />}
-          {isSecret && (
-            <span class="section-note">A secret, which is not shown. Type another.</span>
-          )}
+          {isSecret && <span class="section-note">The secret is not shown. Enter a new one.</span>}
         </div>
         <Problem error={error} />
         <div class="dialog-buttons">
@@ -116,6 +114,6 @@ async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const name = `[${section}] ${key}`;
   if (found === undefined) return `${name} is not set`;
   const { value, default: fallback } = found;
-  if (value === null) return `${name} has its default: ${fallback ?? "none"}`;
+  if (value === null) return `${name} has its default value: ${fallback ?? "none"}`;
   return `${name} is set to ${value === "" ? "nothing" : value}`;
 }

@@ -66,7 +66,7 @@ export function SettingsPage({ query }: { query: Query }) {
             checked={isAll}
             onChange={({ currentTarget }) => show({ all: currentTarget.checked ? "true" : "" })}
           />
-          Also those that have their default
+          Include defaults
         </label>
       </form>
       <Problem error={error} />
@@ -92,7 +92,7 @@ export function SettingsPage({ query }: { query: Query }) {
           onClose={() => setEdited(undefined)}
         />
       )}
-      {shown?.length === 0 && <p class="section-note">No setting differs, or none matches.</p>}
+      {shown?.length === 0 && <p class="section-note">No settings match.</p>}
     </>
   );
 }

@@ -35,8 +35,8 @@ export function StartFromDialog({
     <Dialog title="Start from a sequence" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)}>
         <p>
-          The job ignores its checkpoints and begins there. What the source changed before that
-          stays away, unless it has arrived already. Figures are forgotten.
+          The job ignores its checkpoints and begins there. Earlier changes of the source are not
+          copied. Statistics are reset.
         </p>
         <label class="field">
           Update sequence of the source

@@ -98,10 +98,10 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         isWarning
       />
       <Tile
-        name="Left behind"
+        name="Failed documents"
         value={counts.leftBehind}
         query={LISTS.leftBehind}
-        note="jobs, incomplete"
+        note="jobs"
         isWarning
       />
       <Tile name="Paused" value={counts.paused} query={LISTS.paused} />
@@ -110,7 +110,7 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         name="Caught up"
         value={counts.caughtUp}
         query={LISTS.caughtUp}
-        note="nothing to come"
+        note="no pending changes"
       />
       <Tile name="Parked" value={counts.parked} query={LISTS.parked} note="without a slot" />
       <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
@@ -203,7 +203,7 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
     <section class="failing" aria-labelledby="failing-title">
       <h2 id="failing-title">Failing jobs</h2>
       {jobTotal === 0 ? (
-        <p class="good">No job fails.</p>
+        <p class="good">No failing jobs.</p>
       ) : (
         <p class="section-note">
           {formatCount(jobTotal, "job")} in {formatCount(groupTotal, "group")}, by error, side and
@@ -276,7 +276,7 @@ function Group({
       <p class="group-times">
         <span>failing for {formatDuration((nowMs - Date.parse(group.since)) / 1000)}</span>
         <span>
-          next try {group.next_try === null ? "running or none" : <Moment time={group.next_try} />}
+          next try {group.next_try === null ? "now or none" : <Moment time={group.next_try} />}
         </span>
       </p>
       {session.changes && (

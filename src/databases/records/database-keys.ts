@@ -168,7 +168,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(14, sinceMs, content)",
     value: '""',
-    note: "contents that may have no reference; reclaim() looks at the old ones",
+    note: "contents that may have no reference; reclaim() checks the old ones",
   },
   {
     key: "(15, versionstamp)",
@@ -179,7 +179,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
   { key: "(18, number)", value: "PurgeRecord", note: "the latest purges, numbered from 1" },
   { key: "(19)", value: "PurgeLimit", note: "absent until set" },
-  { key: "(20, …)", value: "", note: "the indexes of the database: entries, and what they are" },
+  { key: "(20, …)", value: "", note: "the indexes of the database: definitions and entries" },
   {
     key: "(21, sinceMs, id, generation, hash)",
     value: "OldBodyRecord",

@@ -61,7 +61,7 @@ const TUPLES = { begin: FIRST_KEY, end: BEHIND_TUPLES };
 const MARK = new Uint8Array([1]);
 
 export const COPY_KEY_SHAPES: readonly KeyShape[] = [
-  { key: '0xfe "copy"', value: "1", note: "in a cluster into which a store is being copied" },
+  { key: '0xfe "copy"', value: "1", note: "exists while a store is being copied into the cluster" },
 ];
 
 /** Copies and compares. Rejects with KV_UNAVAILABLE and deletes the target on failure. */
@@ -81,11 +81,11 @@ export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   await quiet;
   const later = await digestOf(pagesOf(source));
   if (later.text !== copied.text) {
-    throw unavailable("the store has changed while it was copied: stop all its nodes first");
+    throw unavailable("the store changed during the copy: stop all its nodes first");
   }
   const written = await digestOf(target.pages());
   if (written.text !== copied.text) {
-    throw unavailable("the copy has other rows than the store: repeat it");
+    throw unavailable("the copy differs from the store: repeat it");
   }
   await target.finish(version);
   return { rowCount: copied.rowCount, byteCount: copied.byteCount };
@@ -103,12 +103,12 @@ export class ClusterCopyTarget implements CopyTarget {
   async begin(version: number): Promise<void> {
     if (await isCopyUnfinished(this.#kv)) await this.#clear();
     const { entries } = await this.#kv.read((tx) => tx.getRangePage(EVERYTHING, { limit: 1 }));
-    if (entries.length > 0) throw unavailable("the cluster has a store under this prefix already");
+    if (entries.length > 0) throw unavailable("the cluster already has a store with this prefix");
     this.#state = "begun";
     const reached = await this.#mark();
     if (reached > version) return;
     throw unavailable(
-      `the cluster has counted ${reached} versions, and the store ${version}: changes that come later would have earlier sequences. ` +
+      `the cluster is at version ${reached}, the store at ${version}: later changes would get earlier sequences. ` +
         `Run fdbcli --exec 'advanceversion ${version + 1}' first`,
     );
   }

@@ -109,7 +109,7 @@ async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<Bac
   for (;;) {
     const block = await readBlock(file, decoder);
     if (head === undefined) {
-      if (block.kind !== "head") throw new BackupDamagedError("it has no head");
+      if (block.kind !== "head") throw new BackupDamagedError("it has no header");
       head = block.head;
       visitor.head?.(head);
     } else if (block.kind === "rows") {
@@ -118,7 +118,7 @@ async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<Bac
     } else if (block.kind === "end") {
       await checkEnd(file, block.end, counted.end);
       return { ...head, ...block.end };
-    } else throw new BackupDamagedError("it has two heads");
+    } else throw new BackupDamagedError("it has two headers");
   }
 }
 

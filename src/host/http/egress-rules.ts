@@ -145,7 +145,7 @@ export class EgressRules {
       (allow) => matches(allow, target, forms) && DEFAULT_DENY.some((deny) => names(allow, deny)),
     );
     if (allows) return undefined;
-    return `the rule "${byDefault.text}" of [replicator.egress] deny, which holds unless allow names the host itself`;
+    return `the rule "${byDefault.text}" of [replicator.egress] deny, which applies unless allow names the host itself`;
   }
 
   #isAllowed(target: EgressTarget, forms: readonly string[]): boolean {

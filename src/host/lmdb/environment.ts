@@ -88,7 +88,7 @@ function unusable(error: unknown, directory: string): KeyValueError | undefined 
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   if (!FOLDER_CODES.has(code) || isDiskFull(error, directory)) return undefined;
   const what = syscall === "mkdir" ? "made" : "written";
-  const reason = `the data folder ${directory} cannot be ${what} (${message}): choose another with --data-dir, or let this user write there`;
+  const reason = `the data folder ${directory} cannot be ${what} (${message}): choose another with --data-dir, or give this user write access`;
   return new KeyValueError("KV_UNUSABLE", { reason, directory }, { cause: error });
 }
 
@@ -108,7 +108,7 @@ export function isGivenUp(error: unknown): boolean {
 }
 
 export const GIVEN_UP_REASON =
-  "LMDB could not write its root and has given the store up for this process, which has to be started again";
+  "LMDB could not write its root and closed the store for this process: restart the process";
 
 export function reasonOf(error: unknown, directory: string): string {
   const message = error instanceof Error ? error.message : String(error);

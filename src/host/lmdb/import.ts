@@ -138,7 +138,7 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
     const details = { reason: `${directory} ${reason}`, directory, isReplaceable };
     throw new KeyValueError("KV_UNAVAILABLE", details);
   };
-  if (keepAs === undefined) refuse("has a store already", true);
+  if (keepAs === undefined) refuse("already has a store", true);
   if (isOpen(directory)) refuse("has a store that a process has open: stop it first");
 }
 

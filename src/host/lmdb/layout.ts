@@ -14,7 +14,11 @@ type ReadOptions = Parameters<LmdbDatabase["get"]>[1];
 export const FORMAT_VERSION = 1;
 
 export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
-  { key: '00 "f"', value: "format version, one byte", note: "another one is refused at opening" },
+  {
+    key: '00 "f"',
+    value: "format version, one byte",
+    note: "a store with another one is not opened",
+  },
   {
     key: '00 "l" version',
     value: "time, mark, and the keys and ranges that the version wrote",
@@ -25,7 +29,7 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "01 key[0..4000]",
     value: "rest and value of each key",
-    note: "all longer keys that begin so, in order",
+    note: "all longer keys with this beginning, in order",
   },
 ];
 

@@ -72,7 +72,7 @@ function faultOf(file: number, views: readonly DataView[]): string | undefined {
   }
   const root = first.transaction > second.transaction ? first : second;
   if (isLongEnough(file, root, byteCount)) return undefined;
-  return `${byteCount} of ${root.pageCount * root.pageBytes} bytes are there`;
+  return `it has ${byteCount} of ${root.pageCount * root.pageBytes} bytes`;
 }
 
 /** Returns false only if pages in use are past the end. */

@@ -44,7 +44,7 @@ class MaskedSecretError extends Error {
 
   constructor(field: string) {
     super(
-      `\`${field}\` is masked: give the secret itself, unless only what does not concern its server changes`,
+      `\`${field}\` is masked: enter the secret itself; a masked one is only accepted if its server stays the same`,
     );
   }
 }

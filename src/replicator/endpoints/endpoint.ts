@@ -402,7 +402,7 @@ export class InvalidDocumentError extends OperationalError {
   readonly reason: string;
 
   constructor(error: string, reason: string, options?: ErrorOptions) {
-    super("REPLICATOR_DOCUMENT_INVALID", "A document is none", { error, reason }, options);
+    super("REPLICATOR_DOCUMENT_INVALID", "The document is not valid", { error, reason }, options);
     this.error = error;
     this.reason = reason;
   }

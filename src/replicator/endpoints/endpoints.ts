@@ -205,7 +205,7 @@ export class Endpoints {
 
 const NO_RIGHTS: Authority = { userName: null, wasAdmin: false };
 const NOT_PERMITTED =
-  "The job refers to a secret or a file of the server, and its author is no server admin";
+  "The job refers to a secret or a file of the server, but its author is not a server admin";
 
 /** The same budgets; waiting for them does not count as a stall of the run. */
 export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {

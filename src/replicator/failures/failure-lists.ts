@@ -102,7 +102,7 @@ export class FailureLists {
     }
     for (const failure of failed) {
       if (failure.id.length > ID_LENGTH_MAX) {
-        throw new EndpointError("doc_id_too_long", "a document was refused whose id is too long");
+        throw new EndpointError("doc_id_too_long", "a document with a too long id was refused");
       }
       const key = this.#key(baseId, failure.id, failure.revision);
       const value = await tx.get(key);
@@ -124,7 +124,7 @@ export class FailureLists {
       const { error, reason } = failed.at(-1) as DocumentFailure;
       throw new EndpointError(
         "too_many_failures",
-        `more than ${this.#countMax} revisions did not arrive; the last one: ${error}: ${reason.slice(0, REASON_LENGTH_MAX)}`,
+        `more than ${this.#countMax} revisions failed; the last one: ${error}: ${reason.slice(0, REASON_LENGTH_MAX)}`,
       );
     }
     await this.#writeCounts(tx, baseId, counts, wasEmpty);

@@ -34,7 +34,7 @@ export function quarantine(
 ): ReplicationFailure | undefined {
   if (deathCount < DEATHS_MAX) return undefined;
   const last = work === undefined ? "" : `, the last one over ${work}`;
-  const reason = `${deathCount} nodes died while they ran this job${last}; retry the job to run it again`;
+  const reason = `${deathCount} nodes crashed while running this job${last}; retry the job to run it again`;
   return { error: "quarantined", reason };
 }
 

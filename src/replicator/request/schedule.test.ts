@@ -72,10 +72,10 @@ test.each([
   ["between 06:00 and 06:00", '"between 06:00 and 06:00": the window has no length'],
   [
     "between 22:00 and 06:00 Mars/Base",
-    '"between 22:00 and 06:00 Mars/Base": "Mars/Base" is no time zone',
+    '"between 22:00 and 06:00 Mars/Base": "Mars/Base" is not a time zone',
   ],
-  ["0 3 * * * Mars/Base", '"0 3 * * * Mars/Base": "Mars/Base" is no time zone'],
-  ["0 0 30 2 *", '"0 0 30 2 *": that day never comes'],
+  ["0 3 * * * Mars/Base", '"0 3 * * * Mars/Base": "Mars/Base" is not a time zone'],
+  ["0 0 30 2 *", '"0 0 30 2 *": that day never occurs'],
   ["* * * *", '"* * * *"'],
   ["0 0 0 3 * * *", '"0 0 0 3 * * *"'],
 ])("%j is refused, with examples", (text, end) => {

@@ -74,7 +74,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
   try {
     new Intl.DateTimeFormat("en", { timeZone: timezone });
   } catch {
-    throw invalid(value, `: ${shown(timezone)} is no time zone`);
+    throw invalid(value, `: ${shown(timezone)} is not a time zone`);
   }
   let line: Cron;
   try {
@@ -83,7 +83,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
     throw invalid(value, `: ${(error as Error).message}`);
   }
   // Any start will do: the next leap day is at most eight years away.
-  if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never comes");
+  if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never occurs");
   return line;
 }
 

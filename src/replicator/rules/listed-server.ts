@@ -19,5 +19,5 @@ export async function openListedServer(
 ): Promise<ListedServer> {
   if (rule.server !== undefined) return endpoints.openServer(rule.server, owner);
   if (await endpoints.isAdmin(owner)) return new WatchedStore(kv, databases);
-  throw new EndpointError("forbidden", "The owner of the rule is no server admin any more");
+  throw new EndpointError("forbidden", "The owner of the rule is no longer a server admin");
 }

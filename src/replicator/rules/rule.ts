@@ -293,7 +293,7 @@ function refuseMissingCaptures({ captureMax }: TargetTemplate, patterns: readonl
   for (const { text, captureCount } of patterns) {
     if (captureCount >= captureMax) continue;
     throw new ReplicationInvalidError(
-      `\`target.url\` has {${captureMax}}, and the pattern ${shown(text)} of \`databases\` only ${captureCount} stars`,
+      `\`target.url\` has {${captureMax}}, but the pattern ${shown(text)} of \`databases\` has only ${captureCount} stars`,
     );
   }
 }
@@ -314,7 +314,7 @@ function refuseCircle({ databases, except, target }: Rule, sample: Replication):
   const meeting = databases.find((pattern) => pattern.meets(glob));
   if (meeting === undefined || isLeftOut) return;
   throw new ReplicationInvalidError(
-    `\`databases\` has ${shown(meeting.text)}, which matches targets on the same server: they would be copied again. Give the targets other names, or leave them out by "except": [${shown(glob.text)}]`,
+    `\`databases\` has ${shown(meeting.text)}, which matches targets on the same server: they would be copied again. Give the targets other names, or exclude them with "except": [${shown(glob.text)}]`,
   );
 }
 

@@ -236,8 +236,11 @@ export class Rules {
   #checked(name: string, members: Members, stored: Members | undefined): CheckedRule {
     if (!NAME.test(name)) throw new ReplicationInvalidError(nameFault(name));
     const body = Utf8Text.of(printJson(members));
-    if (utf8Encode(body.text).length > RULE_BYTES_MAX) {
-      throw new ReplicationInvalidError(`A rule has ${RULE_BYTES_MAX} bytes at most`);
+    const byteCount = utf8Encode(body.text).length;
+    if (byteCount > RULE_BYTES_MAX) {
+      throw new ReplicationInvalidError(
+        `The rule has ${byteCount} bytes; at most ${RULE_BYTES_MAX} are allowed`,
+      );
     }
     const before = stored === undefined ? undefined : Utf8Text.of(printJson(stored));
     const unmasked = withStoredSecrets(body, before);
@@ -247,7 +250,7 @@ export class Rules {
   }
 }
 
-const TOO_MANY = `There are ${RULES_MAX} rules, and there can be no more`;
+const TOO_MANY = `There are already ${RULES_MAX} rules, the maximum`;
 
 function nameFault(name: string): string {
   const shown = JSON.stringify(name.slice(0, 100));

@@ -33,7 +33,7 @@ export class TargetTemplate {
     const [, serverUrl, name = text] = SERVER_AND_NAME.exec(text) ?? [];
     const isUrl = /^[a-z][a-z0-9+.-]*:/i.test(text);
     if (isUrl && (serverUrl === undefined || serverUrl.includes("{"))) {
-      throw invalid(text, "an http:// or https:// URL whose last part alone has placeholders");
+      throw invalid(text, "an http:// or https:// URL with placeholders only in its last part");
     }
     this.serverUrl = serverUrl;
     this.#pieces = piecesOf(text, isUrl ? decode(name) : name);

@@ -39,11 +39,11 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     plainGauge(["couch_replicator", "jobs", name], description, value);
   const stateCounts = Object.entries(states);
   return [
-    replicator("running", "jobs that run, on all nodes", states.running),
+    replicator("running", "running jobs on all nodes", states.running),
     replicator("pending", "jobs that wait for their time or for a slot", states.pending),
-    replicator("crashed", "jobs that wait for the next try after a failure", states.crashing),
+    replicator("crashed", "jobs that wait for the next retry after a failure", states.crashing),
     replicator("total", "all jobs, finished ones included", sum(Object.values(states))),
-    jobs("finished", "jobs that have ended and are kept", states.completed + states.failed),
+    jobs("finished", "ended jobs that are still stored", states.completed + states.failed),
     {
       path: ["tandem", "jobs", "state"],
       description: "jobs by the state that _scheduler shows",
@@ -52,31 +52,31 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     },
     jobs(
       "failing",
-      "jobs that fail, those that are tried again at the moment included",
+      "failing jobs, including those being retried",
       sum(failing.map(({ jobCount }) => jobCount)),
     ),
     {
       path: ["tandem", "jobs", "failing_by_cause"],
-      description: "jobs that fail, by the class of the last failure and the host of the server",
+      description: "failing jobs by class of the last failure and host of the server",
       labels: ["class", "host"],
       samples: failingSamples(failing),
     },
-    jobs("paused", "jobs that are paused", figures.pausedCount),
-    jobs("stalled", "jobs whose last runs did not move", figures.stalledCount),
-    jobs("left_behind", "jobs with documents that did not arrive", figures.leftBehindCount),
+    jobs("paused", "paused jobs", figures.pausedCount),
+    jobs("stalled", "jobs whose last runs made no progress", figures.stalledCount),
+    jobs("left_behind", "jobs with failed documents", figures.leftBehindCount),
     jobs(
       "parked",
       "jobs that have caught up and wait for changes without a slot",
       figures.parkedCount,
     ),
-    jobs("behind", "jobs with changes that have not arrived", figures.behindCount),
+    jobs("behind", "jobs with pending changes", figures.behindCount),
     jobs(
       "oldest_lag_seconds",
-      "how long it is known that the oldest change has not arrived, of all jobs",
+      "longest lag of all jobs: time since which its oldest pending change has been known",
       jobLags[0]?.lagSec ?? 0,
     ),
-    lagGauge("groups", "group", "the same for the groups that are furthest behind", groupLags),
-    lagGauge("worst_jobs", "job", "the same for the twenty jobs that are furthest behind", jobLags),
+    lagGauge("groups", "group", "groups with the longest lag", groupLags),
+    lagGauge("worst_jobs", "job", "the twenty jobs with the longest lag", jobLags),
   ];
 }
 
@@ -92,7 +92,7 @@ function lagGauge(
   // If truncation makes two names equal, keep the one with the longer lag.
   return {
     path: ["tandem", name, "lag_seconds"],
-    description: `how long it is known that the oldest change has not arrived: ${description}`,
+    description: `lag, the time since which the oldest pending change has been known: ${description}`,
     labels: [label],
     samples: joined(samples, Math.max),
   };

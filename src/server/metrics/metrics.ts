@@ -153,7 +153,7 @@ export class EventCounts implements Trace {
 function summaryOf(times: RequestTimes): Metric {
   const summary = {
     name: REQUEST_TIME,
-    help: "length of a request, until its answer begins",
+    help: "duration of a request until its answer begins",
     type: "summary",
     get: async () => ({ ...summary, values: times.samples(REQUEST_TIME) }),
     reset: () => {},
@@ -251,7 +251,7 @@ export class Metrics implements NodeMetrics {
       },
       plainGauge(
         ["tandem", "groups", "longest_wait_seconds"],
-        "how long the job that is due longest has waited for a slot",
+        "longest time that a due job has been waiting for a slot",
         waitSec,
       ),
       plainGauge(

@@ -307,7 +307,7 @@ export class NoNewKeyError extends OperationalError {
     const reason =
       source.kind === "process"
         ? "A store in memory has a key of its own, which ends with the process"
-        : `Add a new key behind the others of ${place} on every node, and restart the nodes; then ask again`;
+        : `Add a new key after the others of ${place} on every node, restart the nodes, then repeat the command`;
     super("SECRETS_NO_NEW_KEY", "There is no newer key", { reason });
   }
 }

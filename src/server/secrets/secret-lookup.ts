@@ -42,7 +42,7 @@ export function secretLookup(
   };
 }
 
-const FORBIDDEN = "is never available to jobs: it is a key of this server, or beside one";
+const FORBIDDEN = "is never available to jobs: it is a key of this server, or stored next to one";
 
 function isReleased(reference: string, released: readonly string[]): boolean {
   return released.some((pattern) =>
@@ -58,7 +58,7 @@ function fromEnvironment(reference: string, value: string | undefined): Found {
 function fromFile(reference: string, path: string, serverKeys: ServerKeys): Found {
   let file: number | undefined;
   try {
-    if (!statSync(path).isFile()) return missing(reference, "is no file on this node");
+    if (!statSync(path).isFile()) return missing(reference, "is not a regular file on this node");
     file = openSync(path, "r");
     const status = fstatSync(file);
     if (isForbiddenFile(path, status, serverKeys)) return missing(reference, FORBIDDEN);

@@ -10,24 +10,25 @@ export const ALERT_SETTINGS = {
     default: undefined,
     defaultWords: "none",
     meaning:
-      "an `http` or `https` URL, without user and password; without it nothing is sent. Often its path is the credential, so it is shown as `****`, and sealed in `local.ini`. The [rules for connections](#where-replications-may-connect-to) count for it",
+      "an `http` or `https` URL, without user and password; without it nothing is sent. Often its path is the credential, so it is shown as `****`, and sealed in `local.ini`. The [rules for connections](#where-replications-may-connect-to) apply to it",
     parse: parseUrl,
   }),
   secret: text("secret", undefined, {
     defaultWords: "none",
-    meaning: "signs each message; shown as `****`, and sealed in `local.ini`",
+    meaning:
+      "key that key that key that signs each message; shown as `****`, and sealed in `local.ini`",
   }),
   kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
-    meaning: "events that alerts are sent of",
+    meaning: "events that trigger alerts",
   }),
   lagSec: integer("lag_sec", 300, {
     unit: "s",
-    meaning: "a job that is behind for so long has a lag",
+    meaning: "lag above which the event `lag` is sent",
   }),
   timeoutSec: integer("timeout_sec", 10, {
     max: 300,
     unit: "s",
-    meaning: "how long the receiver may take to answer",
+    meaning: "time limit for the receiver's answer",
   }),
 };
 export type AlertSettings = Values<typeof ALERT_SETTINGS>;

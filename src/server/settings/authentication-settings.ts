@@ -37,7 +37,7 @@ const uuids = sectionOf("uuids");
 const attachments = sectionOf("attachments");
 
 const REQUIRE_VALID_USER = chttpd.flag("require_valid_user", false, {
-  meaning: "whether requests without a user are refused",
+  meaning: "whether requests without a user are rejected",
 });
 
 export const AUTHENTICATION_SETTINGS = {
@@ -45,7 +45,7 @@ export const AUTHENTICATION_SETTINGS = {
     default: new BlockList(),
     defaultWords: "none",
     meaning:
-      "addresses and ranges of the proxies whose `X-Forwarded-For` counts, with commas between them",
+      "addresses and ranges of the proxies whose `X-Forwarded-For` is trusted, separated by commas",
     parse(text) {
       const proxies = parseProxies(listed(text));
       if (proxies instanceof BlockList) return { value: proxies };
@@ -57,7 +57,7 @@ export const AUTHENTICATION_SETTINGS = {
     defaultText:
       "{chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}",
     meaning:
-      "handlers of `cookie`, `default`, `proxy` and `jwt`, in the order in which they are asked",
+      "handlers of `cookie`, `default`, `proxy` and `jwt`, in the order in which they are tried",
     parse: parseHandlers,
   }),
   requireValidUser: REQUIRE_VALID_USER,
@@ -78,17 +78,17 @@ export const AUTHENTICATION_SETTINGS = {
     default: undefined,
     defaultWords: "none is sent",
     values: "`none`, `lax`, `strict`",
-    meaning: "attribute of the session's cookie. Browsers take `none` over TLS only",
+    meaning: "attribute of the session's cookie. Browsers accept `none` over TLS only",
     parse(text) {
       const value = SAME_SITE.find((name) => name.toLowerCase() === text.toLowerCase());
       return value === undefined ? { expected: "none, lax or strict" } : { value };
     },
   }),
   forwardedTlsHeader: server.text("x_forwarded_ssl", "X-Forwarded-Ssl", {
-    meaning: "header by which a proxy in front says `on` for a request that came to it over TLS",
+    meaning: "header that a reverse proxy sets to `on` for requests received over TLS",
   }),
   forwardedProtocolHeader: server.text("x_forwarded_proto", "X-Forwarded-Proto", {
-    meaning: "header by which a proxy in front says `https` for such a request",
+    meaning: "header that a reverse proxy sets to `https` for such requests",
   }),
   secret: auth.text("secret", undefined, {
     defaultWords: "drawn once",
@@ -98,7 +98,7 @@ export const AUTHENTICATION_SETTINGS = {
     meaning: "the first one signs sessions, all are accepted",
   }),
   proxyUsesSecret: auth.flag("proxy_use_secret", false, {
-    meaning: "whether the proxy handler wants a token",
+    meaning: "whether the proxy handler requires a token",
   }),
   proxyUserHeader: auth.text("x_auth_username", "X-Auth-CouchDB-UserName", {
     meaning: "header of the proxy handler: the user",
@@ -134,26 +134,26 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "whether `+` in a path stands for a space",
   }),
   forwardedHostHeader: server.text("x_forwarded_host", "X-Forwarded-Host", {
-    meaning: "header by which a proxy in front says for which host it was asked",
+    meaning: "header in which a reverse proxy passes the requested host",
   }),
   challenge: chttpd.text("WWW-Authenticate", undefined, {
     defaultWords: "none",
-    meaning: "what a 401 says under this name",
+    meaning: "value of this header in 401 responses",
   }),
   requireValidUser: REQUIRE_VALID_USER,
   uuidAlgorithm: uuids.choice("algorithm", "sequential", UUID_ALGORITHMS, {
     meaning:
-      "`sequential`: 26 random hex digits and 6 that grow; `random`: 32 random digits; `utc_random` and `utc_id`: 14 digits of the microseconds since 1970, and 18 random ones or the suffix; `uuid_v7` and `uuid_v4`: RFC 9562",
+      "`sequential`: 26 random hex digits and 6 that increase; `random`: 32 random digits; `utc_random` and `utc_id`: 14 digits of the microseconds since 1970, and 18 random ones or the suffix; `uuid_v7` and `uuid_v4`: RFC 9562",
   }),
   uuidFormat: uuids.choice("format", "base_16", UUID_FORMATS, {
     meaning: "of `uuid_v7` and `uuid_v4`",
   }),
   uuidSuffix: uuids.text("utc_id_suffix", "", {
-    meaning: "the end of each id of `utc_id`: another on each node",
+    meaning: "suffix of the ids of `utc_id`; must differ between nodes",
   }),
   uuidCountMax: uuids.integer("max_count", 1_000, {
     max: UUID_COUNT_MAX,
-    meaning: "most ids that `_uuids` answers",
+    meaning: "maximum number of ids in an answer of `_uuids`",
   }),
   usersListed: auth.flag("users_db_public", false, {
     meaning: "whether they may list the documents by `_all_docs`",
@@ -163,16 +163,16 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
   }),
   changesTimeoutMs: server.integer("changes_timeout", 60_000, {
     unit: "ms",
-    meaning: "how long a feed waits for a change",
+    meaning: "time that a feed waits for a change",
   }),
   documentBytesMax: couchdb.integer("max_document_size", 8 * 1024 * 1024, {
     unit: "bytes",
     meaning:
-      "size of a document that is written over HTTP, without its attachments; never more than the store takes",
+      "maximum size of a document written over HTTP, without attachments; capped by the limit of the store",
   }),
   requestBytesMax: server.integer("max_http_request_size", 4_294_967_296, {
     unit: "bytes",
-    meaning: "size of a request's body",
+    meaning: "maximum maximum maximum size of a request's body",
   }),
   compressesResponses: tandem.flag("compress_responses", true, {
     meaning: "whether JSON answers are compressed for clients that accept gzip",
@@ -184,31 +184,31 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     min: 0,
     max: 9,
     meaning:
-      "from 1 (fast) to 9 (small); 0: none is compressed. Names of revisions depend on it, so all nodes should have the same value",
+      "from 1 (fast) to 9 (small); 0: no compression. Revision ids depend on it, so all nodes should have the same value",
   }),
   infoCountMax: chttpd.integer("max_db_number_for_dbs_info_req", 100, {
     unit: "databases",
-    meaning: "most databases that a request to `_dbs_info` names",
+    meaning: "maximum number of databases in a request to `_dbs_info`",
   }),
   requestsMax: tandem.integer("max_requests", 500, {
     unit: "requests",
-    meaning: "requests that a node works on at once",
+    meaning: "maximum number of requests that a node handles concurrently",
   }),
   bodyMemoryBytesMax: tandem.integer("max_body_memory", 268_435_456, {
     min: 67_108_864,
     unit: "bytes",
     meaning:
-      "memory of request bodies, after unpacking, that a node holds at once. Further ones wait, and are refused with 503 after ten seconds",
+      "memory limit for decompressed request bodies on a node. Additional requests wait, and are rejected with 503 after ten seconds",
   }),
   waitingRequestsMax: tandem.integer("max_waiting_requests", 1_500, {
     min: 0,
     unit: "requests",
     meaning:
-      "requests that wait for that; further ones are refused with 503 and `Retry-After` ([overload](api/README.md)). 0: none waits",
+      "maximum number of requests waiting for that; additional ones are rejected with 503 and `Retry-After` ([overload](api/README.md)). 0: no waiting",
   }),
   maintenanceMode: couchdb.choice("maintenance_mode", "false", ["false", "true", "nolb"], {
     meaning:
-      "with `true` and `nolb` `GET /_up` answers 404, so that a load balancer leaves the node",
+      "with `true` and `nolb` `GET /_up` answers 404, so that a load balancer removes the node",
   }),
 };
 

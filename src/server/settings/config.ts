@@ -121,28 +121,28 @@ export const START_SETTINGS = {
     meaning: "address to listen on; anything but loopback needs an administrator",
   }),
   store: tandem.choice("store", "lmdb", ["lmdb", "memory", "foundationdb"], {
-    meaning: "engine of the store; `memory`: nothing is kept",
+    meaning: "engine of the store; `memory`: all data is lost at exit",
   }),
   nodeName: tandem.text("node_name", undefined, {
     defaultWords: "`tandem@` and the host name",
-    meaning: "how `_scheduler` names the node",
+    meaning: "name of the node in `_scheduler`",
   }),
   serverUuid: couchdb.text("uuid", undefined, {
     defaultWords: "drawn once",
     meaning:
-      "one for all nodes, 32 hex digits as CouchDB draws it, or whatever a CouchDB has whose place it takes; part of replication ids",
+      "the same on all nodes: 32 hex digits as CouchDB generates them, or the uuid of the CouchDB that is replaced; part of replication ids",
   }),
   /** 0 selects a version that all supported clients speak. */
   apiVersion: foundationDb.integer("api_version", 0, {
     min: 0,
-    meaning: "version of the API that the client library is asked for",
+    meaning: "API version requested from the client library",
   }),
   headerVersion: foundationDb.integer("header_version", 0, {
     min: 0,
-    meaning: "version that the package is told it was built with",
+    meaning: "version passed to the package as the one it was built with",
   }),
   prefix: foundationDb.text("prefix", undefined, {
-    meaning: "any text, which precedes every key of the store",
+    meaning: "prefix of every key of the store; any text",
   }),
 };
 
@@ -152,7 +152,7 @@ const SECRET_REFERENCES = secretSettings.list(
   ["env:CREDENTIAL_*", "file:/run/secrets/*"],
   {
     meaning:
-      "the references that jobs may have instead of credentials, with commas between them, `*` at the end for all that begin so",
+      "references that jobs may have instead of credentials, separated by commas; a trailing `*` matches any suffix",
   },
 );
 
@@ -176,7 +176,7 @@ export const FILE_SETTINGS: readonly Setting<unknown>[] = [
     meaning: "the key that seals secrets in the store",
   }),
   tandem.text("utils_dir", undefined, {
-    meaning: "folder of a program for browsers, served below `/_utils/`",
+    meaning: "folder of a browser application served below `/_utils/`",
   }),
   SECRET_REFERENCES,
 ];
@@ -196,7 +196,7 @@ function checkFolder(dataDirectory: string): void {
       throw new ConfigError(`data folder ${dataDirectory}: ${reason}`, { cause: error });
     }
   }
-  throw new ConfigError(`data folder ${dataDirectory}: a file is in its place, or above it`);
+  throw new ConfigError(`data folder ${dataDirectory}: it, or a folder above it, is a file`);
 }
 
 const TABLES = [
@@ -356,13 +356,13 @@ function openKeys(
 function checkOptions({ replicationProcesses = 0, ...texts }: ServeOptions): void {
   if (replicationProcesses > REPLICATION_PROCESSES_MAX) {
     throw new ConfigError(
-      `--replication-processes ${replicationProcesses}: expected ${REPLICATION_PROCESSES_MAX} at most`,
+      `--replication-processes ${replicationProcesses}: expected at most ${REPLICATION_PROCESSES_MAX}`,
     );
   }
   const names = { bindAddress: "--bind-address", dataDirectory: "--data-dir" } as const;
   for (const [option, name] of Object.entries(names)) {
     if (texts[option as keyof typeof names] !== "") continue;
-    throw new ConfigError(`${name}: expected a value, and it is empty`);
+    throw new ConfigError(`${name}: expected a value, but it is empty`);
   }
 }
 

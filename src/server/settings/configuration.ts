@@ -260,7 +260,7 @@ function checkText(
   }
 }
 
-const NOT_SAVED = "The setting could not be saved, and is as it was";
+const NOT_SAVED = "The setting could not be saved and is unchanged";
 
 /** A full disk or a read-only folder: the setting is valid and can be saved later. */
 function isSystemError(error: unknown): boolean {
@@ -301,7 +301,7 @@ export function readIni(file: string): IniSections {
     return parseIni(decodeText(readFileSync(file)));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") {
-      throw new ConfigError(`config file ${file}: there is no such file`, { cause: error });
+      throw new ConfigError(`config file ${file}: no such file`, { cause: error });
     }
     throw new ConfigError(`config file ${file}: ${(error as Error).message}`, { cause: error });
   }

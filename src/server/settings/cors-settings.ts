@@ -16,7 +16,7 @@ import {
 } from "./settings.ts";
 
 export const CORS_ENABLED = sectionOf("chttpd", { former: "httpd" }).flag("enable_cors", false, {
-  meaning: "whether `[cors]` counts, and `[cors:HOST]` for requests to a host",
+  meaning: "whether CORS is enabled by `[cors]`, and by `[cors:HOST]` for requests to a host",
 });
 
 const { flag, integer, list } = sectionOf("cors");
@@ -37,7 +37,7 @@ export const CORS_SETTINGS: SettingsOf<CorsSettings> = {
   maxAgeSec: integer("max_age", 600, {
     min: 0,
     unit: "s",
-    meaning: "how long a browser keeps these answers",
+    meaning: "time that a browser may cache these answers",
   }),
 };
 

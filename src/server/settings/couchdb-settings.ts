@@ -22,12 +22,12 @@ const NO_SHARDS = "databases have no shards";
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   [
-    "`[tandem] trusted_proxies` names the proxies whose `X-Forwarded-For` counts",
+    "`[tandem] trusted_proxies` names the proxies whose `X-Forwarded-For` is trusted",
     `chttpd: peer_header`,
   ],
-  ["files of settings are read at the start, and `local.ini` as it changes", `config`],
+  ["configuration files are read at startup, and `local.ini` when it changes", `config`],
   [
-    "databases are no files of their own",
+    "databases are not separate files",
     `bt_engine_cache; couchdb: max_dbs_open file_compression attachment_stream_buffer_size
     btree_chunk_size stem_interactive_updates update_lru_on_read default_engine
     compaction_log_level write_xxhash_checksums use_cfile cfile_skip_ioq delete_after_rename
@@ -51,37 +51,37 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     view_upgrade`,
   ],
   [
-    "the store itself says which versions may open it",
+    "the store records which versions may open it",
     `couchdb: upgrade_in_progress prohibit_downgrade`,
   ],
   ["functions run in QuickJS", `couchdb: js_engine`],
-  ["the addresses are printed at the start", `couchdb: uri_file`],
-  ["`_users` and `_replicator` are always there", `couchdb: single_node`],
+  ["the addresses are printed at startup", `couchdb: uri_file`],
+  ["`_users` and `_replicator` always exist", `couchdb: single_node`],
   ["databases have no partitions", `couchdb: max_partition_size`],
   [
-    "the filter `_doc_ids` looks up to 100 ids up, and reads the feed for more",
+    "the filter `_doc_ids` looks up to 100 documents up by id, and reads the feed for more",
     `couchdb: changes_doc_ids_optimization_threshold`,
   ],
-  ["the limits of the store count", `couchdb: max_document_id_length max_attachment_size`],
+  ["the limits of the store apply", `couchdb: max_document_id_length max_attachment_size`],
   [
     NO_SHARDS,
     `couchdb: attachment_writer_timeout read_repair_lag; couch_peruser: q n cluster_start_period
     cluster_quiet_period; mem3; fabric; rexi; reshard; mem3_reshard; custodian`,
   ],
   ["100 documents and 1000 revisions are purged in a transaction, and more in several", `purge`],
-  [`nodes that share a store find each other there, and ${NO_SHARDS}`, `cluster`],
+  [`nodes that share a store discover each other there, and ${NO_SHARDS}`, `cluster`],
   ["there are no rewrites", `chttpd: secure_rewrites rewrite_limit`],
-  ["JSONP is not answered; use CORS", `chttpd: allow_jsonp`],
-  ["the header Prefer is not followed", `chttpd: prefer_minimal`],
+  ["JSONP is not supported; use CORS", `chttpd: allow_jsonp`],
+  ["the header Prefer is ignored", `chttpd: prefer_minimal`],
   ["an answer begins before it is complete", `chttpd: buffer_response`],
   ["the request line and all headers may have 64 KiB", `chttpd: max_uri_length`],
   [
-    "whoever may change settings may change all of them but those that only the file has",
+    "an administrator may change all settings except those that are read only from the file",
     `chttpd: config_whitelist`,
   ],
   ["the header Server is always sent", `chttpd: server_header_versions`],
   [
-    "a client that is gone is noticed at once",
+    "a disconnected client is detected immediately",
     `chttpd: disconnect_check_msec disconnect_check_jitter_msec`,
   ],
   [
@@ -97,26 +97,29 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `chttpd_auth: auth_cache_size; chttpd_auth_cache`,
   ],
   [
-    "who is not logged in is answered 401 and not sent to a page",
+    "unauthenticated requests get 401 and no redirect to a login page",
     `chttpd_auth: authentication_redirect`,
   ],
-  ["passwords that were right are not kept", `couch_passwords_cache`],
+  ["verified passwords are not cached", `couch_passwords_cache`],
   ["`_db_updates` is read from the store", `global_changes`],
   ["there are no virtual hosts; a proxy in front can rewrite paths", `vhosts`],
   [
-    "those of Node.js count; `ciphers` and `tls_versions` can be restricted",
+    "the defaults of Node.js apply; `ciphers` and `tls_versions` can be restricted",
     `ssl: ecc_curves signature_algs`,
   ],
   ["there are no views, and jobs build the indexes of `_find`", `indexers`],
   ["the header Content-Security-Policy of pages and attachments is CouchDB's default", `csp`],
-  ["compiled functions are kept by each node as long as they are used", `ddoc_cache`],
+  ["each node caches compiled functions while they are used", `ddoc_cache`],
   ["functions run in threads of the node, one for each core", `query_server_config`],
   ["the memory of a function is limited to a fixed size", `quickjs`],
   [
-    "pages of `_find` are 25 documents unless the request says otherwise, and more than 10 documents read for each are warned of",
+    "pages of `_find` are 25 documents unless the request says otherwise, and reading more than 10 documents per result adds a warning",
     `mango`,
   ],
-  ["there are no acceptor processes: a free slot is filled at once", `replicator: max_acceptors`],
+  [
+    "there are no acceptor processes: a free slot is filled immediately",
+    `replicator: max_acceptors`,
+  ],
   ["`_replicator` always exists", `replicator: create_replicator_db`],
   [
     "states other than completed and failed are at `_scheduler` (RFC 016)",
@@ -131,7 +134,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `replicator: socket_options valid_socket_options ibrowse_options valid_ibrowse_options`,
   ],
   [
-    "files with authorities are read again within ten seconds of their change",
+    "files of trusted authorities are reloaded within ten seconds after a change",
     `replicator: cacert_reload_interval_hours`,
   ],
   ["a decay of all priorities does not change their order", `replicator: priority_coeff`],
@@ -141,7 +144,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     syslog_host syslog_port syslog_appid syslog_facility syslog_enterprise_number include_sasl
     report_level`,
   ],
-  ["figures are counted as they come", `stats`],
+  ["statistics are updated immediately", `stats`],
   ["there is nothing to compact", `smoosh*`],
   ["the store orders its own reads and writes", `ioq*`],
   ["`/_node/_local/_prometheus` is on the port of the API only", `prometheus`],

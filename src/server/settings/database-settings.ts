@@ -10,7 +10,7 @@ export const DATABASE_SETTINGS = {
   keepOldBodiesSec: integer("keep_old_bodies_sec", 3_600, {
     min: 0,
     unit: "s",
-    meaning: "how long the body of a revision can be read that another one follows; 0: not at all",
+    meaning: "time that the body of a superseded revision can still be read; 0: not at all",
   }),
   defaultSecurity: choice(
     "default_security",
@@ -18,12 +18,12 @@ export const DATABASE_SETTINGS = {
     ["admin_only", "admin_local", "everyone"],
     {
       meaning:
-        "who has access to databases without a security object: server admins (`admin_only`), or everyone",
+        "access to databases without a security object: server admins (`admin_only`), or everyone",
     },
   ),
   processTimeoutMs: integer("os_process_timeout", 5_000, {
     unit: "ms",
-    meaning: "longest run of a design document's function",
+    meaning: "time limit for a run of a design document's function",
   }),
 };
 

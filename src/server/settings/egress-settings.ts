@@ -10,8 +10,8 @@ import { listed, type Setting, type SettingTexts, sectionOf } from "./settings.t
 const EGRESS_SECTION = "replicator.egress";
 
 export const EGRESS_SETTINGS = {
-  allow: rules("allow", "rules of the servers that are permitted; empty: all that `deny` leaves"),
-  deny: rules("deny", "rules of the servers that are not permitted"),
+  allow: rules("allow", "rules that allow servers; empty: all servers that `deny` does not match"),
+  deny: rules("deny", "rules that deny servers"),
 };
 
 /** The current rules; the same object until one of the texts changes. */

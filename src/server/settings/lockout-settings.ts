@@ -9,11 +9,11 @@ export const LOCKOUT_SETTINGS = {
   }),
   threshold: integer("threshold", 5, {
     unit: "passwords",
-    meaning: "wrong passwords after which logins are refused",
+    meaning: "number of wrong passwords after which logins are rejected",
   }),
   countedMax: integer("max_objects", 10_000, {
     unit: "pairs",
-    meaning: "pairs of a user and an address that are counted; the oldest are forgotten",
+    meaning: "maximum number of pairs of user and address that are counted; the oldest are dropped",
   }),
   lifetimeMs: integer("max_lifetime", 300_000, {
     unit: "ms",

@@ -28,8 +28,8 @@ const LEVELS = {
 
 const { choice } = sectionOf("log");
 const LEVEL_NAMES = Object.keys(LEVELS) as (keyof typeof LEVELS)[];
-const LEVEL = choice("level", "info", LEVEL_NAMES, { meaning: "least level of lines in the log" });
-const FORMAT = choice("format", "json", ["json", "pretty"], { meaning: "form of the log" });
+const LEVEL = choice("level", "info", LEVEL_NAMES, { meaning: "minimum level of log lines" });
+const FORMAT = choice("format", "json", ["json", "pretty"], { meaning: "format of the log" });
 
 export const LOG_SETTINGS = { level: LEVEL, format: FORMAT };
 

@@ -22,17 +22,17 @@ export const PASSWORD_SETTINGS = {
   iterationsMin: integer("min_iterations", 1, {
     max: ITERATIONS_MAX,
     meaning:
-      "least iterations of hashes in documents of `_users`, checked when a document is written and at a login",
+      "minimum iterations of hashes in documents of `_users`, checked when a document is written and at login",
   }),
   iterationsMax: integer("max_iterations", 2_000_000, {
     max: ITERATIONS_MAX,
-    meaning: "most iterations of these hashes; CouchDB: 1000000000",
+    meaning: "maximum iterations of these hashes; CouchDB: 1000000000",
   }),
   requirements: parsed<readonly PasswordRequirement[]>("password_regexp", {
     default: [],
     defaultWords: "none",
     meaning:
-      'expressions that new passwords of users have to match, such as `["[0-9]", {".{10,}", "At least 10 characters."}]`',
+      'regular expressions that new passwords of users must match, such as `["[0-9]", {".{10,}", "At least 10 characters."}]`',
     parse(text) {
       const value = text.trim() === "" ? [] : parseRequirements(text);
       return value === undefined
@@ -41,7 +41,7 @@ export const PASSWORD_SETTINGS = {
     },
   }),
   upgradesHashes: sectionOf("chttpd_auth").flag("upgrade_hash_on_auth", true, {
-    meaning: "whether a login hashes a password again whose hash does not conform to the settings",
+    meaning: "whether a login rehashes a password whose hash does not conform to the settings",
   }),
 };
 export type PasswordRules = Values<typeof PASSWORD_SETTINGS>;

@@ -46,109 +46,109 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   jobsMax: integer("max_jobs", DEFAULT.jobsMax, {
     min: 0,
     unit: "jobs",
-    meaning: "jobs that a node runs at once ([sizing](sizing.md)); parked jobs are not among them",
+    meaning:
+      "maximum number of jobs that a node runs at the same time ([sizing](sizing.md)), not counting parked jobs",
   }),
   intervalSec: integer("interval_sec", DEFAULT.intervalSec, {
     unit: "s",
     meaning:
-      "one cycle, in which jobs that have had their turn stop for others. CouchDB 3's `interval` in ms counts where this is not set",
+      "length of a cycle, at whose end jobs that have had their turn stop for others. If unset, CouchDB 3's `interval` in ms applies",
   }),
   churnMax: integer("max_churn", DEFAULT.churnMax, {
     min: 0,
     unit: "jobs",
-    meaning: "most jobs that stop for others in one cycle",
+    meaning: "maximum number of jobs that stop for others in one cycle",
   }),
   runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
     min: 0,
     unit: "s",
-    meaning: "a job's turn, before it is stopped for others",
+    meaning: "minimum time that a job runs before it is stopped for others",
   }),
   startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, {
     min: 0,
     unit: "ms",
     meaning:
-      "jobs begin within this time of their acceptance; CouchDB: 5000; `accept_jitter` counts where it is not set",
+      "jobs start within this time after their acceptance; CouchDB: 5000; if unset, `accept_jitter` applies",
   }),
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin, {
     unit: "s",
     meaning:
-      "pause after a failure, doubled with each; RFC 016's `min_backoff_penalty` counts where this is not set; CouchDB 4: 32",
+      "pause after a failure, doubled with each; if unset, RFC 016's `min_backoff_penalty` applies; CouchDB 4: 32",
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
-    meaning:
-      "longest pause; RFC 016's `max_backoff_penalty` counts where this is not set; CouchDB 4: 172,800",
+    meaning: "longest pause; if unset, RFC 016's `max_backoff_penalty` applies; CouchDB 4: 172,800",
   }),
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
     meaning:
-      "a run that has begun and lasts longer clears the count of earlier failures; CouchDB 3's `health_threshold` counts where this is not set",
+      "a run that lasts longer clears the count of earlier failures; if unset, CouchDB 3's `health_threshold` applies",
   }),
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec, {
     unit: "s",
     waitsForStart: true,
     meaning:
-      "silence after which a node loses all its jobs; it renews its lease five times as often",
+      "time without renewal after which a node loses all its jobs; it renews its lease five times in this time",
   }),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec, {
     unit: "s",
-    meaning: "silence after which the queue takes a single job from a node that lives",
+    meaning: "time without heartbeat after which a live node loses a single job",
   }),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, {
     min: 0,
     unit: "s",
-    meaning: "how long a finished transient job can be read",
+    meaning: "time that a finished transient job can be read",
   }),
   abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, {
     min: 0,
     unit: "s",
     meaning:
-      "how long the failures of a replication, and our copy of its checkpoint, are kept when its last job is removed",
+      "time that the failures of a replication, and our copy of its checkpoint, are kept after its last job is removed",
   }),
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
     unit: "s",
-    meaning: "for how long who follows `/_tandem/events` may be away without missing an event",
+    meaning: "time that a client of `/_tandem/events` may be disconnected without missing an event",
   }),
   stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec, {
     unit: "s",
-    meaning: "how long a run may stall before it is restarted over new connections",
+    meaning: "time that a run may stall before it is restarted over new connections",
   }),
   connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs, {
     unit: "ms",
-    meaning: "how long an unused connection is kept",
+    meaning: "time that an unused connection is kept open",
   }),
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax, {
     unit: "events",
-    meaning: "length of a job's history; `pending` does not count, so 20 are ten crashes",
+    meaning: "length of a job's history; `pending` does not count, so 20 entries are ten crashes",
   }),
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec, {
     unit: "s",
     meaning:
-      "time between two writes of the figures of a job that copies. A node with more than 100 jobs writes the figures of 100 jobs a second. CouchDB: 10",
+      "interval at which the statistics of a copying job are written. A node with more than 100 jobs writes those of 100 jobs per second. CouchDB: 10",
   }),
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec, {
     unit: "s",
     meaning:
-      "the sources of jobs that wait or are paused are asked this often at most how much is to come, ten a second by all nodes together",
+      "minimum interval at which the sources of waiting and paused jobs are asked for pending changes, at most ten per second by all nodes together",
   }),
   parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, {
     min: 0,
     unit: "s",
     meaning:
-      "a continuous job that has caught up and is quiet for so long gives up its slot until its source changes; at once after a run that a change woke, unless the source [is busy](api/jobs.md#parked-jobs); 0: never",
+      "idle time after which a continuous job that has caught up gives up its slot until its source changes; immediately after a run that a change woke, unless the source [is busy](api/jobs.md#parked-jobs); 0: never",
   }),
   auditIntervalSec: integer("audit_interval_sec", DEFAULT.auditIntervalSec, {
     unit: "s",
     meaning:
-      "how long a job stays parked at most, a tenth less or more: then it looks at both databases. A change that its source failed to announce waits as long",
+      "maximum time that a job stays parked, ±10 %; then it checks both databases. A change that its source failed to announce waits as long",
   }),
 };
 
 const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   requestTimeoutMs: limit("request_timeout", CLIENT_DEFAULT.requestTimeoutMs, {
     unit: "ms",
-    meaning: "how long a whole request may take, its body included; does not apply to `_changes`",
+    meaning: "time limit for a whole request including its body; does not apply to `_changes`",
   }),
   /**
    * Whether `session` comes first among the plugins, which are tried in order. `noop` sends the
@@ -159,7 +159,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     default: CLIENT_DEFAULT.usesSessions,
     defaultText: "session,noop",
     meaning:
-      "with `noop` first, each request has the password, and no session is opened; CouchDB's long names are understood",
+      "with `noop` first, each request sends the password and no session is opened; CouchDB's long names are accepted",
     parse(plugins) {
       const names = listed(plugins).map((name) => name.replace(/^couch_replicator_auth_/, ""));
       const isKnown = names.every((name) => ["session", "noop"].includes(name));
@@ -175,19 +175,19 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
     min: 0,
     unit: "s",
-    meaning: "a refused request does not renew a session or token that is younger",
+    meaning: "a rejected request does not renew a session or token younger than this",
   }),
 };
 
 const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["copyLimits"]> = {
   documentIdBytesMax: limit("max_document_id_length", LIMITS_DEFAULT.documentIdBytesMax, {
     unit: "bytes",
-    meaning: "documents with longer ids are not copied: they are listed as failures",
+    meaning: "documents with longer ids are not copied but listed as failures",
   }),
   missingDocumentPauseMs: integer("missing_doc_retry_msec", LIMITS_DEFAULT.missingDocumentPauseMs, {
     min: 0,
     unit: "ms",
-    meaning: "pause before a revision that was announced and not found is requested again",
+    meaning: "pause before a missing announced revision is requested again",
   }),
 };
 
@@ -226,10 +226,10 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   }),
   depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax, {
     min: 0,
-    meaning: "most certificates between a server's and a trusted one",
+    meaning: "maximum number of certificates between a server's and a trusted one",
   }),
   certificateFile: text("cert_file", undefined, {
-    meaning: "the certificate of the client (PEM); a renewed file counts within ten seconds",
+    meaning: "the certificate of the client (PEM); a renewed file takes effect within ten seconds",
   }),
   keyFile: text("key_file", undefined, { meaning: "its key (PEM), likewise" }),
   password: text("password", undefined, { meaning: "of the key" }),

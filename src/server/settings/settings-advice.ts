@@ -50,7 +50,7 @@ export function ineffectiveness(place: Place, known: readonly Place[]): string |
   if (isAmong(known, { section: home, key })) return undefined;
   const meant = meantBy({ section: home, key }, known);
   const question = meant === undefined ? "" : `; did you mean ${nameOf(meant)}?`;
-  return `${nameOf(place)} is no setting${question}`;
+  return `${nameOf(place)} is not a setting${question}`;
 }
 
 /**

@@ -54,39 +54,39 @@ export const SERVER_TLS_SETTINGS = {
   port: integer("port", 6984, {
     min: 0,
     max: 65_535,
-    meaning: "0 picks a free one, which is printed",
+    meaning: "0 picks a free port, which is printed",
   }),
   certificateFile: text("cert_file", undefined, {
-    meaning: "the certificate, with those between it and its authority (PEM)",
+    meaning: "the certificate, followed by the intermediate ones (PEM)",
   }),
   keyFile: text("key_file", undefined, { meaning: "its key (PEM)" }),
   password: text("password", undefined, { meaning: "of the key" }),
   authoritiesFile: text("cacert_file", undefined, {
-    meaning: "authorities (PEM): of clients, and of the certificate itself",
+    meaning: "trusted authorities of clients, and of the certificate itself (PEM)",
   }),
   verifiesClients: flag("verify_ssl_certificates", false, {
     meaning:
-      "whether clients are asked for certificates. One with a wrong certificate is refused; needs `cacert_file`. A certificate opens the connection and names no user",
+      "whether clients are asked for certificates. A client with an invalid certificate is rejected; needs `cacert_file`. A certificate opens the connection and names no user",
   }),
   requiresClientCertificates: flag("fail_if_no_peer_cert", false, {
-    meaning: "whether clients without a certificate are refused, too",
+    meaning: "whether clients without a certificate are also rejected",
   }),
   depthMax: integer("ssl_certificate_max_depth", 1, {
     min: 0,
-    meaning: "most certificates between a client's and a trusted one",
+    meaning: "maximum number of certificates between a client's and a trusted one",
   }),
   versions: parsed<TlsVersions>("tls_versions", {
     default: { min: "TLSv1.2", max: "TLSv1.3" },
     defaultText: VERSIONS.map(([name]) => name).join(", "),
     meaning:
-      "one or both, also in Erlang's form `['tlsv1.2', 'tlsv1.3']`. CouchDB: older ones, too",
+      "one or both, also in Erlang syntax `['tlsv1.2', 'tlsv1.3']`. CouchDB: also older ones",
     parse: parseVersions,
   }),
   ciphers: parsed<string | undefined>("ciphers", {
     default: undefined,
     defaultWords: "Node's",
     meaning:
-      "a list of OpenSSL's names, also in the form `[\"ECDHE-RSA-AES128-GCM-SHA256\"]`. CouchDB: Erlang's tuples, too",
+      'a list of OpenSSL\'s names, also in the form `["ECDHE-RSA-AES128-GCM-SHA256"]`. CouchDB: also Erlang tuples',
     parse: parseCiphers,
   }),
   /** OpenSSL does not support anything else. */
@@ -98,7 +98,7 @@ export const SERVER_TLS_SETTINGS = {
   verifyFunction: parsed<undefined>("verify_fun", {
     default: undefined,
     meaning: "refused: it names a function of Erlang",
-    parse: () => ({ expected: "nothing: a function of Erlang cannot be called" }),
+    parse: () => ({ expected: "no value: a function of Erlang cannot be called" }),
   }),
 };
 

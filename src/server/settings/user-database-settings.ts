@@ -12,7 +12,7 @@ export const USER_DATABASE_SETTINGS = {
   /** The bytes of the user's name follow in hex. */
   prefix: parsed<string>("database_prefix", {
     default: "userdb-",
-    meaning: "what its name begins with",
+    meaning: "prefix of its name",
     // A system database is not a valid prefix: its own hooks would judge what users write.
     parse: (value) =>
       isDatabaseName(value) && !value.startsWith("_")

@@ -149,7 +149,7 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
   if (old !== undefined && old.name !== name) return "Usernames can not be changed.";
   // Omits the value: failed writes of a replication are listed for operators.
   if (password !== undefined && password !== null) {
-    return "Passwords are texts, and are hashed before they are stored.";
+    return "Passwords must be strings; they are hashed before they are stored.";
   }
   if (salt === "") return "salt must not be empty.";
   if (members.password_sha !== undefined && salt === undefined) {

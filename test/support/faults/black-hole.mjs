@@ -1,8 +1,8 @@
 /**
- * A server that is there and takes no connection: its line of those that wait to be accepted is full, and it does not run. Continued with
- * SIGCONT, it hands connections on to the port that it was started for. Prints its own port.
+ * A server that exists but accepts no connection: its accept queue is full and the process is
+ * stopped. After SIGCONT it forwards connections to the given port. Prints its own port.
  *
- *   node black-hole.mjs PORT
+ * node black-hole.mjs PORT
  */
 import { connect, createServer } from "node:net";
 

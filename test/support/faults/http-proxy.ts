@@ -1,15 +1,15 @@
-/** An HTTP server in front of another one, which a test lets answer in its place, change answers, or break them off. */
+/** A reverse HTTP proxy with which a test replaces, modifies or truncates responses. */
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface ProxiedRequest {
   readonly method: string;
-  /** With its query. */
+  /** Path with query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** The port that the connection came from. */
+  /** Client port of the connection. */
   readonly fromPort: number;
 }
 
@@ -17,11 +17,14 @@ export interface ProxiedAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Buffer | string;
-  /** Sends only so many bytes of the body: then the connection is reset, the body ends as if whole, or nothing more comes. */
+  /**
+   * Sends only this many bytes of the body. Then the connection is reset, the body ends as if
+   * complete, or it stalls.
+   */
   readonly cut?: { readonly afterBytes: number; readonly how: "reset" | "end" | "stall" };
-  /** Sends the body in so many pieces, a few milliseconds apart. */
+  /** Number of pieces in which the body is sent, a few milliseconds apart. */
   readonly dripCount?: number;
-  /** A Content-Length that is so much more than the body has. */
+  /** Number of bytes by which the Content-Length exceeds the body. */
   readonly lengthError?: number;
 }
 
@@ -30,21 +33,24 @@ export type Intercept = (request: ProxiedRequest, forward: Forward) => Promise<P
 
 export interface HttpProxy {
   readonly url: string;
-  /** Every request that came, in order. */
+  /** All received requests, in order. */
   readonly requests: readonly ProxiedRequest[];
-  /** Resolves when so many requests that pass have come, those of the past among them. */
+  /** Resolves once this many matching requests have arrived, including past ones. */
   received(passes: (request: ProxiedRequest) => boolean, count?: number): Promise<void>;
-  /** What is done with requests from now on. */
+  /** Sets the handler of future requests. */
   intercept(intercept: Intercept): void;
   close(): Promise<void>;
 }
 
 const DRIP_PAUSE_MS = 5;
 
-/** Headers that belong to one connection. */
+/** Hop-by-hop headers. */
 const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "transfer-encoding"];
 
-/** Without `takesBatches` each request comes alone (decision 304), so that a test can tell them apart. */
+/**
+ * Creates the proxy. Without `takesBatches` requests arrive one by one (decision 304), so that a
+ * test can distinguish them.
+ */
 export async function openHttpProxy(
   serverUrl: string,
   { takesBatches = false }: { readonly takesBatches?: boolean } = {},
@@ -73,7 +79,7 @@ export async function openHttpProxy(
       for (const come of wake.splice(0)) come();
       await send(response, await current(request, forward));
     } catch {
-      // Whoever asked has gone, or the server behind has: neither side hears any more.
+      // The client has disconnected, or the server has: the other side must not receive more.
       response.destroy();
     }
   });
@@ -106,7 +112,7 @@ async function ask(
   const hasBody = method !== "GET" && method !== "HEAD";
   const response = await fetch(serverUrl + path, {
     method,
-    // What is decoded here would be passed on as compressed.
+    // A body decoded here must not be forwarded with its Content-Encoding.
     headers: { "accept-encoding": "identity", ...Object.fromEntries(sent) },
     redirect: "manual",
     ...(hasBody ? { body: new Uint8Array(body) } : {}),
@@ -124,7 +130,7 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
   const body = Buffer.from(answer.body);
   response.writeHead(status, {
     ...headers,
-    // A body that ends too early in good order has no length, or the client would notice.
+    // A truncated body with a clean end must have no Content-Length, or the client would notice.
     ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
   });
   if (cut === undefined && lengthError === 0) {

@@ -1,4 +1,7 @@
-/** Loaded before a program: names below `.localhost` are known, as this machine, once the file `RESOLVED_NAMES` exists. */
+/**
+ * Preloaded into a program: resolves names below `.localhost` to this machine once the file
+ * `RESOLVED_NAMES` exists.
+ */
 import dns from "node:dns";
 import { existsSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";

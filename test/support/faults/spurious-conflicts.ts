@@ -1,4 +1,4 @@
-/** An engine on which every body runs at least twice: the first attempt of each fails at its commit, though nothing conflicts. */
+/** An engine on which every body runs at least twice: each first commit fails with a conflict. */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
 
 export function spuriousConflicts(engine: Engine): Engine {

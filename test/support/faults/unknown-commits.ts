@@ -1,4 +1,7 @@
-/** An engine whose commits succeed or not, and do not tell: the fates are taken in turn, then commits are honest again. */
+/**
+ * An engine whose commits succeed or fail, but report an unknown result. Results follow the given
+ * list; later commits are reported correctly.
+ */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
 
 export type Fate = "carried out" | "lost";

@@ -1,12 +1,15 @@
-/** What networks and busy servers do to requests, in turn and at random from a seed, as an intercept of the HTTP proxy. */
+/**
+ * Faults of networks and busy servers, in turn and at random from a seed, as a handler of the HTTP
+ * proxy.
+ */
 import type { Intercept, ProxiedAnswer } from "./http-proxy.ts";
 
 type Fault = (answer: () => Promise<ProxiedAnswer>) => Promise<ProxiedAnswer>;
 
-/** How an answer breaks off. */
+/** Ways in which a response is truncated. */
 export const CUT_WAYS = ["reset", "end", "stall"] as const;
 
-/** Cuts the answer in its middle. */
+/** Truncates the response in the middle. */
 function cutting(how: (typeof CUT_WAYS)[number]): Fault {
   return async (answer) => {
     const whole = await answer();
@@ -45,16 +48,19 @@ export const FAULT_NAMES = Object.keys(FAULTS);
 
 export interface Unreliability {
   readonly intercept: Intercept;
-  /** How often each fault struck so far. */
+  /** Number of occurrences of each fault. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** Every second request or so meets a fault, until there were `faultCount`; then all goes well. */
+/**
+ * Injects a fault into about every second request until `faultCount` is reached; then all requests
+ * succeed.
+ */
 export function unreliable(seed: number, faultCount: number): Unreliability {
   const counts = new Map<string, number>();
   let state = seed;
   let faultsLeft = faultCount;
-  // A linear congruential generator: the same requests meet the same faults.
+  // A linear congruential generator: the same requests get the same faults.
   const draw = (limit: number): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return Math.floor((state / 2 ** 32) * limit);
@@ -70,7 +76,7 @@ export function unreliable(seed: number, faultCount: number): Unreliability {
   };
 }
 
-/** Every multipart answer breaks off in its middle when it is asked for first: in each of the ways in turn. */
+/** Truncates each multipart response in the middle at its first request, in each way in turn. */
 export function truncatedMultipart(): Unreliability {
   const counts = new Map<string, number>();
   const struck = new Set<string>();
@@ -89,8 +95,8 @@ export function truncatedMultipart(): Unreliability {
 }
 
 /**
- * Sessions in front of a server that has none: a login gives a cookie, every other request needs it, and the first cookie is
- * good for so many requests.
+ * Adds sessions to a server without them: a login returns a cookie, every other request needs one,
+ * and the first cookie is valid for a limited number of requests.
  */
 export function withSessions(
   inner: Intercept,

@@ -1,4 +1,7 @@
-/** Engines that count the keys that transactions read, rows of ranges included, and those that they wrote; or the bytes that they wrote. */
+/**
+ * Engines that count the keys read by transactions, including rows of ranges, and the keys or bytes
+ * written.
+ */
 import type {
   Engine,
   EngineTransaction,
@@ -25,7 +28,7 @@ export function countingEngine(engine: Engine): { engine: Engine; counts: KeyCou
   return { engine: { name: engine.name, begin, close: () => engine.close() }, counts };
 }
 
-/** From now on, what the transaction reads and writes is counted. */
+/** Starts counting the transaction's reads and writes. */
 export function countKeys(tx: Transaction, counts: KeyCounts): void {
   countReads(tx, counts);
   countReads(tx.snapshot, counts);
@@ -53,7 +56,7 @@ function countReads(reader: ReadTransaction, counts: KeyCounts): void {
   const getRangePage = reader.getRangePage.bind(reader);
   reader.getRangePage = async (range, options) => {
     const page = await getRangePage(range, options);
-    // A range that holds nothing is looked at, too.
+    // An empty range counts as one read.
     counts.readCount += Math.max(1, page.entries.length);
     return page;
   };

@@ -1,6 +1,6 @@
 /**
- * Counts in the store of the folder that it is given, in small transactions and now and then a large one, and prints each number when it
- * is committed. Of the rows, the one of a number's remainder holds the number.
+ * Increments a number in the store of the given folder, in small and sometimes large transactions,
+ * and prints each number after its commit. A number is stored in the row of its remainder.
  */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";

@@ -1,6 +1,7 @@
 /**
- * Writes to the store of a folder what it is told, line by line: node disk-writer.mjs DIRECTORY NOTES. What became of each
- * transaction goes to the file NOTES, which a recorder puts in order with the writes, and to standard output. Runs built code.
+ * Executes writes on the store of a folder, read line by line: node disk-writer.mjs DIRECTORY
+ * NOTES. Reports the result of each transaction in the file NOTES, which a recorder orders with the
+ * disk writes, and on standard output. Runs built code.
  */
 import { openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -16,7 +17,10 @@ const text = (value) => new TextEncoder().encode(value);
 const engine = await openLmdbEngine({ runtime, directory });
 const kv = new KeyValueStore({ runtime, engine });
 
-/** Carries the deeds out, and writes beside them what they were: whoever reads the store can do them again and compare. */
+/**
+ * Executes the writes and stores a description of them, so that a reader of the store can repeat
+ * and compare them.
+ */
 async function carryOut({ id, deeds, whenUnknown }) {
   try {
     await kv.transact(

@@ -1,4 +1,4 @@
-/** Opens files as a failing machine leaves them, and says what is wrong with what is found there. */
+/** Opens file images that a failing machine leaves, and reports inconsistencies. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,23 +17,23 @@ interface LoggedTransaction {
   readonly deeds: readonly Deed[];
 }
 
-/** What is known of transactions when a machine fails. */
+/** Known results of transactions at the time of a machine failure. */
 interface Promises {
-  /** They have to be there. */
+  /** Transactions that must be present. */
   readonly committed: ReadonlySet<number>;
-  /** They must not be there. */
+  /** Transactions that must be absent. */
   readonly refused: ReadonlySet<number>;
 }
 
 export interface Inspection {
   readonly imageCount: number;
-  /** What was wrong, and behind which entry the machine failed. */
+  /** An inconsistency, and the entry after which the machine failed. */
   readonly faults: readonly string[];
 }
 
 /**
- * Lets the machine fail behind each entry from the one at `firstIndex` on, or behind some of them when `ratio` is below 1, and
- * looks at what is left.
+ * Simulates a machine failure after each entry from `firstIndex` on, or after a sample of them if
+ * `ratio` is below 1, and checks the resulting image.
  */
 export async function inspect(
   recorded: RecordedDisk,
@@ -42,7 +42,7 @@ export async function inspect(
     firstIndex = 0,
     ratio = 1,
   }: {
-    /** A disk for each. */
+    /** A separate disk for each image. */
     readonly chances: readonly Chance[];
     readonly firstIndex?: number;
     readonly ratio?: number;
@@ -90,11 +90,11 @@ class ImageCheck {
     mkdirSync(imageDirectory, { recursive: true });
   }
 
-  /** What is wrong with the file; undefined when every promise is kept. */
+  /** The first inconsistency of the file, if any. */
   async fault(image: Buffer, promises: Promises): Promise<string | undefined> {
     const directory = join(this.#directory, String(this.#count++));
     mkdirSync(directory);
-    // Before it is whole and on the disk, the file has no name.
+    // The file gets its name once it is complete and on disk.
     if (image.length > 0) writeFileSync(join(directory, "data.mdb"), image);
     const answer = await this.#read(directory);
     rmSync(directory, { recursive: true });
@@ -107,7 +107,7 @@ class ImageCheck {
     this.#reader?.kill();
   }
 
-  /** Undefined when the reader died of it. */
+  /** The rows, unless the file crashed the reader. */
   async #read(
     directory: string,
   ): Promise<{ readonly rows?: readonly Row[]; readonly error?: string } | undefined> {
@@ -143,7 +143,7 @@ function faultIn(rows: readonly Row[], { committed, refused }: Promises): string
   return undefined;
 }
 
-/** What the transactions leave, one after the other. */
+/** State after applying the transactions in order. */
 function contentOf(transactions: readonly LoggedTransaction[]): Row[] {
   const content = new Map<string, string>();
   for (const { id, deeds } of transactions) {

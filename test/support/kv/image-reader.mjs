@@ -1,7 +1,7 @@
 /**
- * Opens stores that a failed machine left behind: for each folder that comes in as a line, prints its rows, as pairs of
- * hexadecimal texts, or what was thrown. Each is opened twice: what was mended once is to stay. A store that ends the process
- * ends this one. Runs built code.
+ * Opens stores left by a failed machine: for each folder read as a line, prints its rows as pairs
+ * of hexadecimal strings, or the error. Each is opened twice, to check that a repair persists. A
+ * store that crashes the process ends this one. Runs built code.
  */
 import { createInterface } from "node:readline";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";

@@ -1,6 +1,7 @@
 /**
- * A process that writes to a ledger for as long as it lives (`ledger.ts`): node ledger-writer.mjs DIRECTORY NAME LANES KEYS.
- * Prints `lane sequence` for each transaction, after the store said that it was committed. Runs built code.
+ * A process that writes to a ledger until it is killed (`ledger.ts`): node ledger-writer.mjs
+ * DIRECTORY NAME LANES KEYS. Prints `lane sequence` for each transaction after its commit was
+ * acknowledged. Runs built code.
  */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
@@ -22,7 +23,10 @@ const paddedValue = (number, length) => {
   return value;
 };
 
-/** Raises the lane's number, which stands in four keys, and the numbers of four keys that all writers share. */
+/**
+ * Increments the lane's number, stored in four keys, and the numbers of four keys that all writers
+ * share.
+ */
 async function write(lane) {
   const shared = new Set();
   while (shared.size < PARTS) shared.add(Math.floor(Math.random() * Number(keyCount)));
@@ -41,7 +45,10 @@ async function write(lane) {
   });
 }
 
-/** Waits while the pipe is full. A line that is still waiting when the process is killed was not acknowledged. */
+/**
+ * Waits while the pipe is full. A line still waiting when the process is killed counts as not
+ * acknowledged.
+ */
 const print = (line) => new Promise((resolve) => process.stdout.write(line, () => resolve()));
 
 async function run(lane) {

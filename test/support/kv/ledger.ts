@@ -1,8 +1,10 @@
 /**
- * Processes that write to one LMDB store at once, and the account of what they must have left: each transaction raises a
- * number of its lane, kept in four keys, and the numbers of four keys that all processes share. So at any instant
- *   - the four keys of a lane agree, and are not behind what the process was told is committed;
- *   - the shared numbers together are four times the lanes' numbers: no update was lost, none is half there.
+ * Processes that write to one LMDB store concurrently, and the invariants of the result: each
+ * transaction increments a number of its lane, stored in four keys, and the numbers of four keys
+ * that all processes share. At any instant
+ * - the four keys of a lane are equal and at least the last acknowledged number;
+ * - the sum of the shared numbers is four times the sum of the lanes' numbers: no update is lost or
+ * partial.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -18,7 +20,7 @@ const BULK = Subspace.fromTuple(["bulk"]);
 export interface LedgerOptions {
   readonly directory: string;
   readonly laneCount: number;
-  /** Keys that the writers share: more of them make a deeper tree. */
+  /** Number of keys shared by the writers. More of them make a deeper tree. */
   readonly keyCount: number;
 }
 
@@ -26,7 +28,7 @@ export class Ledger {
   readonly kv: KeyValueStore;
   readonly #options: LedgerOptions;
   readonly #writers = new Map<string, Writer>();
-  /** By writer and lane: the last sequence that was acknowledged. */
+  /** Last acknowledged sequence, by writer and lane. */
   readonly #acknowledged = new Map<string, number>();
   #acknowledgedCount = 0;
 
@@ -47,7 +49,7 @@ export class Ledger {
     return this.#acknowledgedCount;
   }
 
-  /** Starts a writer; resolves when its first transaction was acknowledged. */
+  /** Starts a writer. Resolves after its first acknowledged transaction. */
   async start(name: string): Promise<void> {
     const { directory, laneCount, keyCount } = this.#options;
     const child = spawn(
@@ -68,12 +70,12 @@ export class Ledger {
     for (let index = 0; index < count; index++) await this.#writer(name).next();
   }
 
-  /** `kill -9`, in the midst of whatever it does. */
+  /** Kills the writer with `kill -9` at an arbitrary point. */
   async kill(name: string): Promise<void> {
     await this.#writer(name).end("SIGKILL");
   }
 
-  /** Lets the writer finish; throws with what it printed when it failed. */
+  /** Lets the writer finish. Throws with its output if it failed. */
   async stop(name: string): Promise<void> {
     const { code, errors } = await this.#writer(name).end("SIGTERM");
     if (code !== 0) throw new Error(`Writer ${name} ended with ${code}: ${errors}`);
@@ -84,7 +86,7 @@ export class Ledger {
     await this.kv.close();
   }
 
-  /** Throws when the store is not what the acknowledgements promise. Writers may go on. */
+  /** Throws if the store violates the acknowledgements. Writers may continue. */
   async check(): Promise<{ readonly transactionCount: number }> {
     const acknowledged = new Map(this.#acknowledged);
     return this.kv.read(async (tx) => {
@@ -134,7 +136,7 @@ export class Ledger {
   }
 }
 
-/** One process, and what it acknowledges line by line. */
+/** A process and its acknowledgements, read line by line. */
 class Writer {
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
@@ -149,7 +151,7 @@ class Writer {
     const lines = createInterface({ input: child.stdout as NonNullable<typeof child.stdout> });
     lines.on("line", (line) => {
       const match = /^(\d+) (\d+)$/.exec(line);
-      // The last line of a process that was killed may be cut short.
+      // The last line of a killed process may be truncated.
       if (match === null) return;
       onAcknowledged(Number(match[1]), Number(match[2]));
       for (const { resolve } of this.#waiting.splice(0)) resolve();
@@ -173,7 +175,7 @@ class Writer {
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
   }
 
-  /** Resolves when the process is gone and all it printed was read. */
+  /** Resolves once the process has exited and all its output was read. */
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<{ code: number | null; errors: string }> {
     if (this.#child.exitCode === null) this.#child.kill(signal);
     return { code: await this.#exited, errors: this.#errors };

@@ -1,6 +1,7 @@
 /**
- * A process that takes both of LMDB's locks between processes, for each line that comes: node lock-asker.mjs DIRECTORY. It counts in a
- * row of the store, takes a place in the table of readers, which it keeps, and prints the count. Runs built code.
+ * A process that acquires both of LMDB's interprocess locks for each line read: node lock-asker.mjs
+ * DIRECTORY. It increments a row of the store, acquires a slot in the reader table, which it keeps,
+ * and prints the count. Runs built code.
  */
 import { createInterface } from "node:readline";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
@@ -8,7 +9,7 @@ import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 const ROW = Buffer.from("count");
 
 const database = openEnvironment(process.argv[2]);
-// Behind a commit, a further one needs a further place.
+// After a commit, an additional read transaction needs an additional slot.
 const kept = [database.useReadTransaction()];
 
 process.stdout.write("ready\n");

@@ -1,24 +1,28 @@
 /**
- * A process that takes LMDB's lock, prints a line, and releases the lock when another waits for it, but without waking it:
- * node lost-wake-up.mjs DIRECTORY. Runs built code.
+ * A process that acquires LMDB's lock, prints a line, and releases the lock once another process
+ * waits for it, without waking it: node lost-wake-up.mjs DIRECTORY. Runs built code.
  *
- * It leaves what the death of a thread leaves that was woken and had not yet asked again: somebody sleeps, and the mark of that is
- * missing in the word of the mutex.
+ * The result equals the death of a thread between its wake-up and its next attempt: a thread
+ * sleeps, and the mutex word lacks the flag for waiters.
  */
 import { openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { ABORT } from "lmdb";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 
-/** Of the word: somebody sleeps until it is released. The rest of the word is the number of the thread that has it. */
+/**
+ * Flag of the mutex word: a thread sleeps until the release. The other bits are the id of the owner
+ * thread.
+ */
 const WAITERS = 0x8000_0000;
 
-/** Looks in which a thread that does not sleep yet would set the mark again. */
+/** Number of checks during which a thread that does not sleep yet would set the flag again. */
 const QUIET_LOOKS = 10_000;
 
 const directory = process.argv[2];
 const database = openEnvironment(directory);
-// Not closed: that would release what tells other processes that this one uses the store.
+// Not closed: closing would release the lock that shows other processes that this one uses the
+// store.
 const file = openSync(join(directory, "lock.mdb"), "r+");
 const content = Buffer.alloc(4_096);
 
@@ -28,7 +32,7 @@ function word(value) {
   return bytes;
 }
 
-/** Whether there was a mark. */
+/** Whether the flag was set. */
 function loseMark() {
   readSync(file, content, 0, content.length, 0);
   const offset = content.indexOf(word(process.pid + WAITERS));

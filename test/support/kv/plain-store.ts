@@ -1,4 +1,7 @@
-/** A store whose transactions write nothing but what their bodies do: for tests that look at all of it, or count. */
+/**
+ * A store whose transactions write only what their bodies write, for tests that inspect or count
+ * all rows.
+ */
 import { KeyValueStore, type Transaction, type TransactOptions } from "../../../src/kv/index.ts";
 
 export class PlainStore extends KeyValueStore {

@@ -1,27 +1,27 @@
 /**
- * What a machine that fails leaves of a file, worked out from the record of what was done to it. The system holds pages of 4,096 bytes
- * in memory. A wait for the disk that succeeds puts all changed ones there; one that fails puts some there, and the system takes the
- * others for written all the same. Between waits it writes whatever it likes, and a page that is being written when the machine
- * fails is there in part, by sectors of 512 bytes.
+ * Possible file contents after a machine failure, computed from a record of the operations. The
+ * system caches pages of 4,096 bytes. A successful sync writes all dirty pages to disk; a failed
+ * one writes some, and the system treats the others as written. Between syncs it writes any pages,
+ * and a page being written at the failure is on disk in part, by sectors of 512 bytes.
  */
 import type { DiskEntry } from "./recorded-disk.ts";
 
 const PAGE_BYTES = 4_096;
 const SECTOR_BYTES = 512;
 
-/** Chance, for what the disk does by itself. */
+/** Random source for the disk's own decisions. */
 export interface Chance {
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   ratio(): number;
 }
 
 export class SimulatedDisk {
   readonly #chance: Chance;
-  /** As processes see the file. */
+  /** Contents as processes see them. */
   #file: Buffer = Buffer.alloc(0);
-  /** As it is on the disk. */
+  /** Contents on the disk. */
   #disk: Buffer = Buffer.alloc(0);
-  /** Numbers of pages that are to be written. */
+  /** Numbers of dirty pages. */
   readonly #changed = new Set<number>();
 
   constructor(chance: Chance) {
@@ -55,7 +55,7 @@ export class SimulatedDisk {
     }
   }
 
-  /** What is there if the machine fails now. Asked again, chance may have it otherwise. */
+  /** A possible file content after a failure now. Repeated calls may return different ones. */
   imageAfterFailure(): Buffer {
     const image = Buffer.from(this.#disk);
     const keptRatio = this.#keptRatio();
@@ -73,7 +73,7 @@ export class SimulatedDisk {
     return image;
   }
 
-  /** Nothing and all are as likely as some. */
+  /** No pages and all pages are as likely as some. */
   #keptRatio(): number {
     return Math.min(1, Math.max(0, this.#chance.ratio() * 2 - 0.5));
   }
@@ -82,7 +82,7 @@ export class SimulatedDisk {
     const length = Math.max(this.#file.length, offset + bytes.length);
     this.#file = grown(this.#file, length);
     this.#disk = grown(this.#disk, length);
-    // The system writes some by itself, also what is about to change once more.
+    // The system writes some pages on its own, including those about to change again.
     for (const page of this.#changed) if (this.#chance.ratio() < 0.02) this.#flush(page);
     bytes.copy(this.#file, offset);
     for (const page of pagesOf({ offset, byteCount: bytes.length })) this.#changed.add(page);

@@ -1,6 +1,6 @@
 /**
- * Processes that write to one store while `disk-recorder.c` writes down what reaches its file, and lets the disk fail when a test
- * says so.
+ * Processes that write to one store while `disk-recorder.c` records the operations on its file and
+ * injects disk failures for tests.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const SOURCE = fileURLToPath(new URL("./disk-recorder.c", import.meta.url));
 const WRITER = fileURLToPath(new URL("./disk-writer.mjs", import.meta.url));
 
-/** Of `struct control`. */
+/** Layout of `struct control`. */
 const CONTROL_BYTES = 24;
 const FAULT_OFFSETS = { syncs: 4, rootWrites: 8, fullWrites: 12 };
 const KINDS = [
@@ -28,19 +28,19 @@ const KINDS = [
 const ENTRY_BYTES = 24;
 const WITH_BYTES = new Set<string>(["write", "note", "folder-sync", "present"]);
 
-/** Where there is a C compiler for Linux, and a C library that takes the recorder. */
+/** Whether there is a Linux C compiler and a C library that supports the recorder. */
 export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
 
 export interface Deed {
   readonly kind: "set" | "clear" | "clearRange";
   readonly key: string;
-  /** Of a range. */
+  /** End of a range. */
   readonly end?: string;
-  /** Of the value, which holds the transaction's number in each byte. */
+  /** Size of the value; each byte is the transaction's number. */
   readonly byteCount?: number;
 }
 
-/** What became of a transaction: "committed", or the code of the error. */
+/** Result of a transaction: "committed" or the error code. */
 export interface Note {
   readonly id: number;
   readonly outcome: string;
@@ -50,9 +50,9 @@ export interface Note {
 export interface DiskEntry {
   readonly kind: (typeof KINDS)[number];
   readonly offset: number;
-  /** Of a write or a wait for a part of the file. */
+  /** Length of a write or of a partial sync. */
   readonly byteCount: number;
-  /** Of a write, or present at first; the text of a note; the path of a folder. */
+  /** Data of a write or of the initial file; text of a note; path of a folder. */
   readonly bytes: Buffer;
 }
 
@@ -75,7 +75,7 @@ export class RecordedDisk {
     return join(this.#directory, "nested", "store");
   }
 
-  /** Of a process whose stores are recorded. */
+  /** Environment of a recorded process. */
   get environment(): Readonly<Record<string, string>> {
     return {
       LD_PRELOAD: this.#library,
@@ -84,7 +84,10 @@ export class RecordedDisk {
     };
   }
 
-  /** Of a process whose stores lie in memory: nothing is recorded, and no wait reaches the disk. */
+  /**
+   * Environment of a process whose stores are in memory: nothing is recorded, and syncs are
+   * skipped.
+   */
   get environmentWithoutDisk(): Readonly<Record<string, string>> {
     return {
       LD_PRELOAD: this.#library,
@@ -93,12 +96,12 @@ export class RecordedDisk {
     };
   }
 
-  /** A folder for files that a failing machine leaves. */
+  /** A folder for files left by a failing machine. */
   get imageDirectory(): string {
     return join(this.#directory, "images");
   }
 
-  /** Another process that writes. */
+  /** Starts another writing process. */
   async open(): Promise<Writer> {
     const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
       stdio: ["pipe", "pipe", "inherit"],
@@ -110,7 +113,7 @@ export class RecordedDisk {
     return writer;
   }
 
-  /** So many of the next waits for the disk, writes that wait for it, or other writes fail. */
+  /** Makes this many of the next syncs, synchronous writes, or other writes fail. */
   fail(faults: Partial<Record<keyof typeof FAULT_OFFSETS, number>>): void {
     const file = openSync(this.#controlFile, "r+");
     for (const [name, count] of Object.entries(faults)) {
@@ -121,7 +124,7 @@ export class RecordedDisk {
     closeSync(file);
   }
 
-  /** What was done to the file so far, by all processes, in order. */
+  /** All operations on the file so far, by all processes, in order. */
   entries(): DiskEntry[] {
     const trace = readFileSync(this.#traceFile);
     const entries: DiskEntry[] = [];
@@ -137,7 +140,7 @@ export class RecordedDisk {
     return entries;
   }
 
-  /** Ends all processes, as a machine does that fails. */
+  /** Kills all processes, as a machine failure does. */
   async close(): Promise<void> {
     await Promise.all(this.#writers.map((writer) => writer.kill()));
   }
@@ -167,13 +170,15 @@ export class Writer {
     this.#lines = createInterface({ input })[Symbol.asyncIterator]();
   }
 
-  /** One transaction. */
+  /** Runs one transaction. */
   async write(deeds: readonly Deed[], whenUnknown: "throw" | "retry" = "throw"): Promise<Note> {
     this.#child.stdin?.write(`${JSON.stringify({ id: this.#drawId(), deeds, whenUnknown })}\n`);
     return (await this.answer()) as Note;
   }
 
-  /** Whether the store says that it is available, and how a read ends: "done", or the code of the error. */
+  /**
+   * Whether the store reports itself available, and the result of a read: "done" or the error code.
+   */
   state(): Promise<unknown> {
     this.#child.stdin?.write("{}\n");
     return this.answer();

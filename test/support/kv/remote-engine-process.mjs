@@ -1,4 +1,7 @@
-/** The other end of `remote-engine.ts`: a process with an LMDB engine of its own that does what it is sent. Runs built code. */
+/**
+ * Process side of `remote-engine.ts`: executes received calls on its own LMDB engine. Runs built
+ * code.
+ */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
 

@@ -1,6 +1,6 @@
 /**
- * An engine whose store is open in another process: every call is sent there. So a test's transactions run in two processes
- * at once, and the same suite judges them.
+ * An engine whose store is open in another process, to which every call is sent. It lets the same
+ * suite test transactions that run concurrently in two processes.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -251,7 +251,8 @@ class RemoteTransaction extends RemoteReads implements Transaction, EngineTransa
       kind: "write",
       transactionId: this.transactionId,
       method,
-      // Copies: what is sent is packed later, and Node's pooled buffers would be sent whole.
+      // Copies, because sent values are serialized later, and Node's pooled buffers would be sent
+      // as a whole.
       parameters: parameters.map((each) => (each instanceof Uint8Array ? each.slice() : each)),
     });
   }

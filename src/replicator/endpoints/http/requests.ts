@@ -454,7 +454,7 @@ export class HttpRequests {
   /** A server that keeps responding with 429 is tried again later (`max_backoff`). */
   #checkRate(status: number): void {
     if (status !== 429) return;
-    throw new EndpointError("max_backoff", `429 from ${this.shownUrl} again and again`);
+    throw new EndpointError("max_backoff", `repeated answers 429 from ${this.shownUrl}`);
   }
 
   refused(status: number): EndpointError {

@@ -24,7 +24,7 @@ import { EndpointError } from "../endpoint.ts";
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 const COPIED =
-  "A replication brought the document of this job: only one that was saved here may name a system database";
+  "The document of this job was replicated: only a document saved on this server may name a system database";
 
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
@@ -67,7 +67,7 @@ export class LocalAccess {
     if (vouched !== undefined) return vouchedSubject(userName, vouched);
     const user = await this.parts.resolveUser(userName);
     if (user !== undefined) return user;
-    throw new EndpointError("forbidden", `the owner "${userName}" is no user any more`);
+    throw new EndpointError("forbidden", `the owner "${userName}" is no longer a user`);
   }
 
   async read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {

@@ -182,7 +182,7 @@ export class LocalEndpoint implements Endpoint {
       const isMeant =
         (instanceStartTime ?? database.instanceStartTime) === database.instanceStartTime;
       if (!isMeant) {
-        throw new EndpointError("checkpoint_commit_failure", "The database was made anew.");
+        throw new EndpointError("checkpoint_commit_failure", "The database was re-created.");
       }
       return database.writeLocal(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
     };
