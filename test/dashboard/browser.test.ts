@@ -154,7 +154,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/rules", "users"],
         ["/rules/users", "Rule as submitted"],
         ["/new-rule", "Rule, JSON"],
-        ["/events", "Only decisions of operators"],
+        ["/events", "Why"],
         ["/settings", "checkpoint_interval"],
       ];
       for (const [view, landmark] of views) {
@@ -198,7 +198,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     for (const [view, landmark] of [
       ["/nodes", "Last report"],
       ["/servers", `${AWAY_COUNT} unreachable`],
-      ["/events", "Only decisions of operators"],
+      ["/events", "Why"],
       ["/settings?all=true", "max_jobs"],
     ] as const) {
       await show(view);
@@ -533,7 +533,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("A document with this id already exists.").waitFor({ state: "hidden" });
     await page.getByLabel("Target login").selectOption("none");
     await page.getByLabel("Target address").fill("copy");
-    await page.getByText("Another job does the same").waitFor();
+    await page.getByText("Another job runs the same replication").waitFor();
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
     expect(await look()).toEqual([]);
     await page.getByRole("button", { name: "Create" }).click();
@@ -572,7 +572,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       ["/new", "Request preview"],
       ["/nodes", "Last report"],
       ["/servers", "_replicator"],
-      ["/events", "Only decisions of operators"],
+      ["/events", "Why"],
       ["/settings", "checkpoint_interval"],
     ] as const) {
       await show(view);
@@ -633,7 +633,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       ["/jobs", "_replicator/billing-0"],
       ["/nodes", "Last report"],
       ["/servers", "_replicator"],
-      ["/events", "Only decisions of operators"],
+      ["/events", "Why"],
       ["/settings?all=true", "checkpoint_interval"],
     ] as const) {
       await show(view);
@@ -710,7 +710,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/new", "Request preview"],
         ["/nodes", "Last report"],
         ["/servers", "Longest wait"],
-        ["/events", "Only decisions of operators"],
+        ["/events", "Why"],
         ["/settings?all=true", "checkpoint_interval"],
       ] as const) {
         await show(view);

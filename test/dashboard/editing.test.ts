@@ -86,7 +86,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Flarge/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new?edit=_replicator%2Flarge");
-    await page.getByText(`A form cannot keep the number ${large}`).waitFor();
+    await page.getByText(`The form cannot represent the number ${large}`).waitFor();
     expect(await page.getByRole("button", { name: "Save" }).count()).toBe(0);
   });
 
@@ -302,7 +302,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fstrict");
     await page.getByRole("button", { name: "Retry all documents" }).click();
-    await page.getByText("The job is paused, and tries them when it is resumed").waitFor();
+    await page.getByText("The job is paused and will retry them when it is resumed").waitFor();
   });
 
   test("a page of servers behind the last one is the last one", async () => {

@@ -328,7 +328,9 @@ describe("the form of a replication", () => {
       url: "https://couch.example/b",
       auth: { basic: { username: "bob", password: "new" } },
     });
-    expect(() => withLogin("none", "https://couch.example/b?token=*****")).toThrow("give it again");
+    expect(() => withLogin("none", "https://couch.example/b?token=*****")).toThrow(
+      "enter it again",
+    );
   });
 
   test.each([

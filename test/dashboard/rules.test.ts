@@ -148,7 +148,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(JSON.parse(await text.inputValue())).toEqual(body);
     await text.fill("{");
     await page.getByRole("button", { name: "Preview" }).click();
-    await page.getByText("This is no JSON").waitFor();
+    await page.getByText("Invalid JSON").waitFor();
     await text.fill('{"databases": "nobody"}');
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByText("must be a list of patterns").waitFor();

@@ -121,7 +121,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Start from…" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Update sequence of the source").fill("0");
-    await dialog.getByLabel("Why").fill("once more");
+    await dialog.getByLabel("Reason").fill("once more");
     await dialog.getByRole("button", { name: "Start from here" }).click();
     await page.getByText("It begins at 0").waitFor();
     await page.getByText("by root: once more").first().waitFor();

@@ -70,7 +70,7 @@ test("_replicate takes no schedule, as its caller waits for the end", async () =
     answer,
     400,
     "bad_request",
-    "`schedule` is for documents of a _replicator database",
+    "`schedule` is only supported in documents of a _replicator database",
   );
 });
 

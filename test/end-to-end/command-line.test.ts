@@ -166,7 +166,7 @@ describe("what cannot be done is said in a sentence", () => {
       ["jobs", "watch", "--server", "http://u:100%@h"],
       "--server http://u:*****@h: write a percent sign in a user or password as %25",
     ],
-    [["move", "--from", "http://50%:p@h"], "--from http://50%:*****@h: a percent sign"],
+    [["move", "--from", "http://50%:p@h"], "--from http://50%:*****@h: write a percent sign"],
     [["budgets", "set", "x"], "budgets set: expected limits, such as --read requests_per_sec=50"],
     [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: no such file"],
@@ -246,11 +246,13 @@ test("settings are read, changed and given up", async () => {
     expect([code, errors]).toEqual([0, ""]);
     return output;
   };
-  expect(await config("set", "replicator", "max_jobs", "77")).toBe("done; it was 500\n");
+  expect(await config("set", "replicator", "max_jobs", "77")).toBe(
+    "done; the previous value was 500\n",
+  );
   expect(await config("get", "replicator", "max_jobs")).toBe("77\n");
   expect(await config("list", "replicator")).toMatch(/^\[replicator\]\nmax_jobs = 77\n/);
   expect(await config("list")).toContain("max_jobs = 77\n");
-  expect(await config("unset", "replicator", "max_jobs")).toBe("done; it was 77\n");
+  expect(await config("unset", "replicator", "max_jobs")).toBe("done; the previous value was 77\n");
   expect(await config("get", "replicator", "max_jobs")).toBe("500\n");
   const gone = await tandem(["config", "get", "replicator", "max_jbos"], environment);
   expect(gone).toMatchObject({ code: 1, errors: "tandem: 404 not_found: unknown_config_value\n" });

@@ -64,7 +64,7 @@ test("a paused job with 300 changes to come says 300, and for how long", async (
   const upToDate = await node.call("GET", "/_tandem/jobs?behind=false");
   expect(upToDate.body.jobs).toEqual([]);
   const shown = await tandem("show", "_replicator/follow");
-  expect(shown).toMatch(/changes to arrive +300/);
+  expect(shown).toMatch(/pending changes +300/);
   expect(shown).toMatch(/held back by +paused/);
   expect(shown).toMatch(/last runs:\n.*CHECKPOINT *\n.* stopped +3 /);
 

@@ -284,7 +284,10 @@ test("an interrupted copy says how to go on, and goes on", async () => {
   const first = start("replicate", `${server.url}/films`, target, "--create-target");
   await proxy.received(({ path }) => path === "/films-late/_bulk_docs");
   first.child.kill("SIGINT");
-  expect(await first.ended).toMatchObject({ code: 1, text: expect.stringContaining("goes on") });
+  expect(await first.ended).toMatchObject({
+    code: 1,
+    text: expect.stringContaining("run the same command again"),
+  });
   released.resolve();
   expect((await start("replicate", `${server.url}/films`, target).ended).code).toBe(0);
 });

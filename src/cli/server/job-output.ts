@@ -58,7 +58,7 @@ export function printJob(answer: unknown): string {
     ["lag", lagOf(job)],
     ["pending changes", String(job.pending ?? "-")],
     ["copies", `${job.docs_per_sec} documents/s, ${job.bytes_per_sec} bytes/s`],
-    ["limited by", job.held_back_by ?? "-"],
+    ["held back by", job.held_back_by ?? "-"],
     ["next try", job.next_try ?? "-"],
     ["errors", String(job.error_count)],
     ["failing since", job.failing_since ?? "-"],

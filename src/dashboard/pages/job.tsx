@@ -242,7 +242,7 @@ function Figures({ job }: { job: Job }) {
         <Fact name="Failed documents">{formatNumber(job.left_behind)}</Fact>
         <Fact name="Rate">{formatRate(job.docs_per_sec, "documents")}</Fact>
         <Fact name="Traffic">{formatBytes(job.bytes_per_sec)}/s</Fact>
-        <Fact name="Limited by">
+        <Fact name="Held back by">
           {job.held_back_by === null ? (
             "nothing"
           ) : (
