@@ -57,7 +57,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "host",
   ],
   // Runs in browsers, and knows the API and its contract.
-  dashboard: ["contract"],
+  dashboard: ["base", "contract"],
   cli: [
     "base",
     "contract",

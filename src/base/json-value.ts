@@ -23,6 +23,10 @@ export class JsonNumber {
     this.value = this.isInteger ? shortest(BigInt(text)) : Number(text);
   }
 
+  toString(): string {
+    return this.text;
+  }
+
   /** `JSON.stringify` would change the number. */
   toJSON(): never {
     throw new TypeError(`The number ${this.text} is printed by printJson only`);

@@ -1,4 +1,5 @@
 /** A single job with its details. */
+import { parseJson } from "../../base/index.ts";
 import type { DocumentFailure, FailureCount, Job, JobRun } from "../../contract/index.ts";
 import { pathOfJob } from "./jobs.ts";
 import { RETRY_IDS_MAX } from "./limits.ts";
@@ -70,25 +71,19 @@ export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user
   return changes || (name !== null && name === job.user);
 }
 
-export interface StoredDocument {
-  readonly document: ReplicationDocument;
-  /** As stored, with all digits of its numbers. */
-  readonly text: string;
-}
-
 /** Returns `undefined` if there is no document, or if the user may not read it. */
 export async function readDocument(
   session: Session,
   job: Pick<Job, "database" | "doc_id" | "user">,
   signal: AbortSignal,
-): Promise<StoredDocument | undefined> {
+): Promise<ReplicationDocument | undefined> {
   if (job.database === null || job.doc_id === null || !mayReadDocument(session, job)) {
     return undefined;
   }
   try {
     const path = pathOfDocument(job.database, job.doc_id);
     const { text } = await exchange("GET", path, { signal });
-    return { document: JSON.parse(text), text };
+    return parseJson(text) as ReplicationDocument;
   } catch (error) {
     if (error instanceof RequestError && [401, 403, 404].includes(error.status)) return undefined;
     throw error;

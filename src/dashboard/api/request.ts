@@ -1,4 +1,5 @@
 /** JSON requests to the node that served the page. */
+import { printJson } from "../../base/index.ts";
 
 /** The node refused the request; `status` is 0 if it could not be reached. */
 export class RequestError extends Error {
@@ -81,7 +82,7 @@ export async function exchange(
   const response = await fetch(addressOf(path), {
     method,
     headers: HEADERS,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: printJson(body) }),
     ...(signal === undefined ? {} : { signal }),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;

@@ -2,8 +2,9 @@
  * Rules, each of which creates a replication for every matching database of a server
  * (docs/api/rules.md).
  */
+import { parseJson } from "../../base/index.ts";
 import type { Rule, RulePlan, RulesPage } from "../../contract/index.ts";
-import { get, request, segmentOf, withQuery } from "./request.ts";
+import { exchange, get, request, segmentOf, withQuery } from "./request.ts";
 
 /** Ordered by name. `bookmark` is that of the previous page. Default: the first page. */
 export function readRules(bookmark: string | undefined, signal: AbortSignal): Promise<RulesPage> {
@@ -14,7 +15,8 @@ export function readRules(bookmark: string | undefined, signal: AbortSignal): Pr
 }
 
 export async function readRule(name: string, signal: AbortSignal): Promise<Rule> {
-  return get<Rule>(pathOf(name), signal);
+  const { text } = await exchange("GET", pathOf(name), { signal });
+  return parseJson(text) as Rule;
 }
 
 /** Members of a rule. */

@@ -1,4 +1,5 @@
 /** Replication documents with secrets masked, for display. Pure. */
+import { isJsonObject } from "../../base/index.ts";
 
 export const MASK = "*****";
 
@@ -15,7 +16,7 @@ export function masked(value: unknown, name = ""): unknown {
     return maskedAddress(value);
   }
   if (Array.isArray(value)) return value.map((element) => masked(element, name));
-  if (typeof value !== "object" || value === null) return value;
+  if (!isJsonObject(value)) return value;
   const isHeaders = name.toLowerCase() === "headers";
   return Object.fromEntries(
     Object.entries(value).map(([member, inner]) => [

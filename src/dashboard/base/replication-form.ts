@@ -1,7 +1,8 @@
 /** Conversion between the fields of the form and a replication document. Pure. */
 
+import { isJsonObject, parseJson, printJson } from "../../base/index.ts";
 import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
-import { inexactNumber, visibleJson } from "./json.ts";
+import { visibleJson } from "./json.ts";
 import { MASK, masked } from "./masked.ts";
 import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
 
@@ -159,7 +160,7 @@ function bytesMaxMember(
     name,
     shown: textOf,
     made: (fields, original) => {
-      const others = isObject(original) ? original : {};
+      const others = isJsonObject(original) ? original : {};
       const { max_bytes: _before, ...kept } = others;
       const text = textOf(fields).trim();
       if (text !== "") {
@@ -194,7 +195,7 @@ export function documentOf(fields: FormFields, original: Document = {}): Documen
 }
 
 function isSame(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+  return printJson(one) === printJson(other);
 }
 
 /** The fields with a trimmed database name and id. */
@@ -328,12 +329,12 @@ function keptEndpoint(address: string, original: unknown): unknown {
   if (address.includes(MASK)) {
     throw new FieldError("Enter the password again after changing the address");
   }
-  return isObject(original) ? { ...original, url: address } : address;
+  return isJsonObject(original) ? { ...original, url: address } : address;
 }
 
 function endpointFields(endpoint: unknown): EndpointFields {
   const address = addressOfEndpoint(endpoint);
-  const hasMore = isObject(endpoint) && Object.keys(endpoint).length > 1;
+  const hasMore = isJsonObject(endpoint) && Object.keys(endpoint).length > 1;
   const shown = String(masked(address));
   const hasLogin = hasMore || shown !== address || shown.includes(MASK);
   return { ...NO_ENDPOINT, address: shown, login: hasLogin ? "kept" : "none" };
@@ -341,11 +342,7 @@ function endpointFields(endpoint: unknown): EndpointFields {
 
 function addressOfEndpoint(endpoint: unknown): string {
   if (typeof endpoint === "string") return endpoint;
-  return isObject(endpoint) && typeof endpoint.url === "string" ? endpoint.url : "";
-}
-
-function isObject(value: unknown): value is Document {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isJsonObject(endpoint) && typeof endpoint.url === "string" ? endpoint.url : "";
 }
 
 function selectedText(kind: SelectionKind, value: unknown): string {
@@ -359,7 +356,7 @@ function selectedText(kind: SelectionKind, value: unknown): string {
 function idsOf(text: string): readonly string[] {
   if (text.trimStart().startsWith("[")) {
     try {
-      const ids: unknown = JSON.parse(text);
+      const ids = parseJson(text);
       if (isTexts(ids)) return ids;
     } catch {
       // An id that begins with a bracket.
@@ -373,20 +370,16 @@ function isTexts(value: unknown): value is readonly string[] {
 }
 
 function parsed(name: string, text: string): unknown {
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return parseJson(text);
   } catch {
     throw new FieldError(`${name}: invalid JSON`);
   }
-  const inexact = inexactNumber(text);
-  if (inexact === undefined) return value;
-  throw new FieldError(`${name}: the number ${inexact} cannot be represented exactly`);
 }
 
 function sequenceText(sequence: unknown): string {
   if (sequence === undefined) return "";
-  return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
+  return typeof sequence === "string" ? sequence : printJson(sequence);
 }
 
 /** Sequences are numbers, strings or lists, depending on the source. Throws a FieldError. */
@@ -402,7 +395,7 @@ function optionValue(option: Option, text: string): unknown {
 }
 
 function bytesMaxText(value: unknown): string {
-  return isObject(value) && value.max_bytes !== undefined ? String(value.max_bytes) : "";
+  return isJsonObject(value) && value.max_bytes !== undefined ? String(value.max_bytes) : "";
 }
 
 function integer(

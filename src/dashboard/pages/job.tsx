@@ -329,7 +329,7 @@ function Definition({ job }: { job: Job }) {
             : "This user may not read the document."}
         </p>
       ) : (
-        <pre>{visibleJson(masked(stored.document))}</pre>
+        <pre>{visibleJson(masked(stored))}</pre>
       )}
     </section>
   );

@@ -17,7 +17,7 @@ import { addressOf, get, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { inexactNumber, visibleJson } from "../base/json.ts";
+import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import {
@@ -89,15 +89,8 @@ async function readStart(
     return { fields: { ...EMPTY_FORM, id: uuids[0] ?? "" }, original: undefined };
   }
   const job = await get<Job>(pathOfJob(name), signal);
-  const stored = await readDocument(session, job, signal);
-  if (stored === undefined) throw new Error("The job has no document that this user may read.");
-  const { document, text } = stored;
-  const inexact = inexactNumber(text);
-  if (inexact !== undefined) {
-    throw new Error(
-      `The form cannot represent the number ${inexact} of the document exactly: use another client.`,
-    );
-  }
+  const document = await readDocument(session, job, signal);
+  if (document === undefined) throw new Error("The job has no document that this user may read.");
   const { database, doc_id: id } = job as { database: string; doc_id: string };
   if (edit !== undefined) return { fields: fieldsOf(document, database, id), original: document };
   const copied = cloneOf(document);

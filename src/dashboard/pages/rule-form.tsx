@@ -1,9 +1,10 @@
 /** A new rule, or a new version of one, as JSON, with a preview of its effect. */
 import { useId, useRef, useState } from "preact/hooks";
+import { isJsonObject, parseJson } from "../../base/index.ts";
 import type { RulePlan } from "../../contract/index.ts";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { inexactNumber, visibleJson } from "../base/json.ts";
+import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { NEW_RULE } from "../base/rule-body.ts";
 import { linkTo } from "../base/view.ts";
@@ -112,18 +113,14 @@ export function RuleForm({
   );
 }
 
-/** Throws an Error for anything that is not a JSON object, or that JavaScript would change. */
+/** Throws an Error for anything that is not a JSON object. */
 function parsed(text: string): RuleBody {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (fault) {
     throw new Error(`Invalid JSON: ${fault instanceof Error ? fault.message : String(fault)}`);
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new Error("A rule must be a JSON object");
-  }
-  const inexact = inexactNumber(text);
-  if (inexact === undefined) return value as RuleBody;
-  throw new Error(`The number ${inexact} cannot be represented exactly`);
+  if (isJsonObject(value)) return value;
+  throw new Error("A rule must be a JSON object");
 }

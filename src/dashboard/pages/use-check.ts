@@ -1,5 +1,6 @@
 /** Checks a replication while it is being typed, after a short pause. */
 import { useEffect, useState } from "preact/hooks";
+import { parseJson, printJson } from "../../base/index.ts";
 import type { CheckedReplication } from "../../contract/index.ts";
 import { checkReplication } from "../api/check.ts";
 import type { ReplicationDocument } from "../api/one-job.ts";
@@ -33,7 +34,7 @@ export function useCheck(
     isChecking: false,
     error: undefined,
   });
-  const text = document === undefined ? undefined : JSON.stringify(document);
+  const text = document === undefined ? undefined : printJson(document);
   useEffect(() => {
     if (text === undefined || isHeld) return;
     const leaving = new AbortController();
@@ -42,7 +43,11 @@ export function useCheck(
     const check = async () => {
       setChecked(({ found }) => ({ found, isChecking: true, error: undefined }));
       try {
-        const found = await checkReplication(database, JSON.parse(text), signal);
+        const found = await checkReplication(
+          database,
+          parseJson(text) as ReplicationDocument,
+          signal,
+        );
         if (!signal.aborted) setChecked({ found, isChecking: false, error: undefined });
       } catch (error) {
         if (signal.aborted) return;
