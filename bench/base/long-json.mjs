@@ -6,10 +6,10 @@
 import {
   JsonFields,
   outlineJson,
-  outlineJsonInTurns,
+  outlineJsonYielding,
   parseBeginning,
-  parseInTurns,
-  Turns,
+  parseYielding,
+  Yielder,
 } from "../../dist/base/index.js";
 import { createSystemRuntime } from "../../dist/host/system/runtime.js";
 
@@ -24,17 +24,17 @@ const wide = encoder.encode(
 );
 
 await compare("parse a list of 400,000 strings", {
-  inTurns: () => parseInTurns(list, new Turns(runtime.clock)),
+  inTurns: () => parseYielding(list, new Yielder(runtime.clock)),
   plain: () => JSON.parse(list),
 });
 const object = `{"keys":${list}}`;
 await compare("parse an object with that list", {
-  inTurns: () => parseInTurns(object, new Turns(runtime.clock)),
+  inTurns: () => parseYielding(object, new Yielder(runtime.clock)),
   plain: () => JSON.parse(object),
 });
 await compare("find two members of a document of 6 MB", {
   JsonFields: async () => {
-    const fields = await JsonFields.open(document, 2, new Turns(runtime.clock));
+    const fields = await JsonFields.open(document, 2, new Yielder(runtime.clock));
     return [await fields.at(["list", "399999"]), await fields.at(["last", "a", "2"])];
   },
   plain: () => {
@@ -48,7 +48,7 @@ await compare("the first 100 values of a list of 6 MB", {
 });
 await compare("repeated names among 400,000 members", {
   outline: () =>
-    outlineJsonInTurns(wide, { depthMax: 1, findsRepeats: true }, new Turns(runtime.clock)),
+    outlineJsonYielding(wide, { depthMax: 1, findsRepeats: true }, new Yielder(runtime.clock)),
   set: () => {
     const outlined = outlineJson(wide, { depthMax: 1 });
     const names = new Set();

@@ -3,7 +3,7 @@
  * into a response.
  */
 
-import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
+import { errorCode, type Runtime, randomHex, Yielder } from "../base/index.ts";
 import { ProtocolError, percentEncode } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";
 import { refuseForeignPages, refuseForms } from "./access/foreign-pages.ts";
@@ -196,8 +196,8 @@ async function handle(
   if (match.route.facts.acceptsForms !== true) refuseForms(request);
   const allowance = bodyBudget.open();
   const bodies = { ...bodyRules(parts, request), allowance };
-  const turns = new Turns(parts.runtime.clock);
-  const call = { request, requestId, user, parameters: match.parameters, bodies, turns };
+  const yielder = new Yielder(parts.runtime.clock);
+  const call = { request, requestId, user, parameters: match.parameters, bodies, yielder };
   const haltCount = parts.haltedRuns.count;
   const response = await match.route.handle(call).finally(() => allowance.release());
   // The response confirms that jobs were removed, so it waits until their runs have ended.

@@ -35,7 +35,7 @@ export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { parseBeginning } from "./json-beginning.ts";
 export { JsonElements } from "./json-elements.ts";
 export { JsonFields } from "./json-fields.ts";
-export { parseElements, parseInTurns } from "./json-parse.ts";
+export { parseElements, parseYielding } from "./json-parse.ts";
 export type { ScanOptions } from "./json-scan.ts";
 export { JsonLimitError } from "./json-scan.ts";
 export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json-text.ts";
@@ -43,7 +43,7 @@ export {
   joinObject,
   jsonKind,
   outlineJson,
-  outlineJsonInTurns,
+  outlineJsonYielding,
   splitArray,
   splitObject,
   validateJson,
@@ -81,5 +81,5 @@ export type { Seal } from "./seal.ts";
 export { ServerStoppingError } from "./server-stopping-error.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
 export { inSpan } from "./spans.ts";
-export { joinInTurns, Turns } from "./turns.ts";
 export { type LongText, Utf8Text } from "./utf8-text.ts";
+export { joinYielding, Yielder } from "./yielder.ts";

@@ -3,29 +3,29 @@
  * (`bench/base/long-json.mjs`), the event loop is blocked for at most 13 to 17 ms instead of 40,
  * and no value of 13 MB is built.
  */
-import { type JsonValue, outlineJsonInTurns } from "./json-text.ts";
+import { type JsonValue, outlineJsonYielding } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
-import type { Turns } from "./turns.ts";
+import type { Yielder } from "./yielder.ts";
 
 /** Longer texts are outlined by level on demand, because rows take much memory. */
 const SHORT_BYTES = 65_536;
 
 export class JsonFields {
   readonly #root: JsonValue;
-  readonly #turns: Turns;
+  readonly #yielder: Yielder;
   /** Values outlined on demand, by path. */
   readonly #objects = new Map<string, JsonValue>();
   readonly #arrays = new Map<string, LongJsonArray>();
 
-  private constructor(root: JsonValue, turns: Turns) {
+  private constructor(root: JsonValue, yielder: Yielder) {
     this.#root = root;
-    this.#turns = turns;
+    this.#yielder = yielder;
   }
 
   /** Outlines a valid text down to `depth`, the usual path length, yielding to the event loop. */
-  static async open(bytes: Uint8Array, depth: number, turns: Turns): Promise<JsonFields> {
+  static async open(bytes: Uint8Array, depth: number, yielder: Yielder): Promise<JsonFields> {
     const depthMax = bytes.length > SHORT_BYTES ? 1 : depth;
-    return new JsonFields(await outlineJsonInTurns(bytes, { depthMax }, turns), turns);
+    return new JsonFields(await outlineJsonYielding(bytes, { depthMax }, yielder), yielder);
   }
 
   /** Returns the value at the path, if it exists. The last of repeated names counts. */
@@ -53,7 +53,7 @@ export class JsonFields {
   ): Promise<JsonValue | undefined> {
     if (array.isOpen) return array.element(index);
     const key = JSON.stringify(path);
-    const elements = this.#arrays.get(key) ?? new LongJsonArray(array.bytes, this.#turns);
+    const elements = this.#arrays.get(key) ?? new LongJsonArray(array.bytes, this.#yielder);
     this.#arrays.set(key, elements);
     return elements.at(index);
   }
@@ -61,7 +61,7 @@ export class JsonFields {
   async #open(path: readonly string[], { bytes }: JsonValue): Promise<JsonValue> {
     const key = JSON.stringify(path);
     const value =
-      this.#objects.get(key) ?? (await outlineJsonInTurns(bytes, { depthMax: 1 }, this.#turns));
+      this.#objects.get(key) ?? (await outlineJsonYielding(bytes, { depthMax: 1 }, this.#yielder));
     this.#objects.set(key, value);
     return value;
   }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseInTurns } from "./json-parse.ts";
-import { Turns } from "./turns.ts";
+import { parseYielding } from "./json-parse.ts";
+import { Yielder } from "./yielder.ts";
 
 /** Makes the code yield at every opportunity. */
 let nowMs = 0;
@@ -21,7 +21,7 @@ test("a long text is the value that JSON.parse makes of it", async () => {
   await fc.assert(
     fc.asyncProperty(values, fc.constantFrom(undefined, 1, "\n"), async (made, space) => {
       const text = JSON.stringify(made, null, space);
-      const value = await parseInTurns(text, new Turns(clock));
+      const value = await parseYielding(text, new Yielder(clock));
       expect(JSON.stringify(value)).toBe(JSON.stringify(JSON.parse(text)));
     }),
     { numRuns: 60 },
@@ -31,7 +31,7 @@ test("a long text is the value that JSON.parse makes of it", async () => {
 test("the last of a name that stands twice counts", async () => {
   const list = JSON.stringify(Array.from({ length: 9_000 }, (_, at) => at));
   const text = `{"a":${list},"b":2,"a":3}`;
-  expect(await parseInTurns(text, new Turns(clock))).toEqual({ a: 3, b: 2 });
+  expect(await parseYielding(text, new Yielder(clock))).toEqual({ a: 3, b: 2 });
 });
 
 test.each([1, 3, 5, 13, 29])(
@@ -43,7 +43,7 @@ test.each([1, 3, 5, 13, 29])(
       turnCount++;
     };
     const text = JSON.stringify({ list });
-    await parseInTurns(text, new Turns({ ...clock, sleep }));
+    await parseYielding(text, new Yielder({ ...clock, sleep }));
     expect(turnCount).toBeGreaterThan(text.length / 20_000);
   },
 );

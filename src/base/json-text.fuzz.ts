@@ -14,12 +14,12 @@ import {
   jsonKind,
   type NamedValue,
   outlineJson,
-  outlineJsonInTurns,
+  outlineJsonYielding,
   splitArray,
   splitObject,
   validateJson,
 } from "./json-text.ts";
-import { Turns } from "./turns.ts";
+import { Yielder } from "./yielder.ts";
 
 /** JSON texts with optional white space. */
 const spaced = fc
@@ -159,7 +159,7 @@ test("many names are looked at in turns, with the same answer", async () => {
     const repeatedAmong = async (texts: readonly string[]) => {
       const bytes = utf8Encode(`[1,{${texts.join(",")}}]`);
       const options = { depthMax, findsRepeats: true };
-      return (await outlineJsonInTurns(bytes, options, new Turns(clock))).repeatedName;
+      return (await outlineJsonYielding(bytes, options, new Yielder(clock))).repeatedName;
     };
     gaveCount = 0;
     expect(await repeatedAmong(members)).toBeUndefined();

@@ -20,7 +20,7 @@ import {
   VALUE_START,
 } from "./json-rows.ts";
 import { type ScannedJson, type ScanOptions, scanJson, scanUntil, UNLIMITED } from "./json-scan.ts";
-import type { Turns } from "./turns.ts";
+import type { Yielder } from "./yielder.ts";
 
 /** A JSON text, known to be valid. */
 export type JsonText = string;
@@ -90,16 +90,16 @@ export function outlineJson(
 const TURN_BYTES = 262_144;
 
 /** As `outlineJson`, but yields to the event loop if the text is long. */
-export async function outlineJsonInTurns(
+export async function outlineJsonYielding(
   bytes: Uint8Array,
   options: Partial<ScanOptions>,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<JsonValue> {
   const all = { ...UNLIMITED, ...options };
   let stopAt = TURN_BYTES;
   let scanned = scanUntil(bytes, all, stopAt);
   while (!scanned.isWhole) {
-    if (turns.areDue) await turns.give();
+    if (yielder.isDue) await yielder.yield();
     stopAt = scanned.at + TURN_BYTES;
     scanned = scanUntil(bytes, all, stopAt, scanned);
   }

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { utf8Encode } from "./bytes.ts";
 import { JsonFields } from "./json-fields.ts";
 import { LongJsonArray } from "./long-json-array.ts";
-import { Turns } from "./turns.ts";
+import { Yielder } from "./yielder.ts";
 
 /** Makes the code yield at every opportunity. */
 let nowMs = 0;
@@ -31,7 +31,7 @@ test("the elements of a list are where JSON.parse has them, in whatever order th
   const asked = fc.array(fc.nat(30_000), { minLength: 1, maxLength: 20 });
   await fc.assert(
     fc.asyncProperty(list, asked, async ({ texts, json }, numbers) => {
-      const elements = new LongJsonArray(utf8Encode(json), new Turns(clock));
+      const elements = new LongJsonArray(utf8Encode(json), new Yielder(clock));
       for (const number of numbers) {
         const index = number % (texts.length + 2);
         expect((await elements.at(index))?.text).toBe(texts[index]);
@@ -43,7 +43,7 @@ test("the elements of a list are where JSON.parse has them, in whatever order th
 test("a path goes into lists and objects of a long text, and only a number into a list", async () => {
   const rows = Array.from({ length: 20_000 }, (_, at) => ({ b: [at, { c: `${at}` }] }));
   const text = JSON.stringify({ a: rows, d: { 7: "seven" } });
-  const fields = await JsonFields.open(utf8Encode(text), 1, new Turns(clock));
+  const fields = await JsonFields.open(utf8Encode(text), 1, new Yielder(clock));
   const at = async (path: string) => (await fields.at(path.split(".")))?.text;
   expect(await at("a.19999.b.1.c")).toBe('"19999"');
   expect(await at("a.7.b.0")).toBe("7");

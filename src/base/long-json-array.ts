@@ -9,7 +9,7 @@ import {
   UNLIMITED,
 } from "./json-scan.ts";
 import { JsonValue } from "./json-text.ts";
-import type { Turns } from "./turns.ts";
+import type { Yielder } from "./yielder.ts";
 
 /** Bytes scanned per step. Their elements fit into the rows a scan begins with. */
 const STEP_BYTES = 4_096;
@@ -27,15 +27,15 @@ interface Step {
 /** Records a position every few kilobytes, since a row per element takes too much memory. */
 export class LongJsonArray {
   readonly #bytes: Uint8Array;
-  readonly #turns: Turns;
+  readonly #yielder: Yielder;
   /** In order, as far as the array has been scanned. */
   readonly #steps: Step[] = [{ at: undefined, count: 0 }];
   #pause: ScanPause | undefined;
 
   /** `bytes` must be the valid text of an array. */
-  constructor(bytes: Uint8Array, turns: Turns) {
+  constructor(bytes: Uint8Array, yielder: Yielder) {
     this.#bytes = bytes;
-    this.#turns = turns;
+    this.#yielder = yielder;
   }
 
   /**
@@ -44,7 +44,7 @@ export class LongJsonArray {
   async at(index: number): Promise<JsonValue | undefined> {
     let place = this.#steps.findLastIndex(({ count }) => count <= index);
     for (;;) {
-      if (this.#turns.areDue) await this.#turns.give();
+      if (this.#yielder.isDue) await this.#yielder.yield();
       const step = this.#steps[place] as Step;
       const scanned = await this.#scanFrom(step);
       const rowsEnd = scanned.isWhole ? (scanned.rows[NEXT] as number) : scanned.rowsEnd;
@@ -67,7 +67,7 @@ export class LongJsonArray {
     const from = at === undefined ? undefined : fromElement(this.#pause as ScanPause, at);
     let scanned = scanUntil(this.#bytes, SCAN_OPTIONS, stopAt, from);
     while (!scanned.isWhole && !isBetweenElements(scanned)) {
-      if (this.#turns.areDue) await this.#turns.give();
+      if (this.#yielder.isDue) await this.#yielder.yield();
       stopAt = scanned.at + STEP_BYTES;
       scanned = scanUntil(this.#bytes, SCAN_OPTIONS, stopAt, scanned);
     }

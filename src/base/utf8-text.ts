@@ -1,6 +1,6 @@
 /** A text held as a string or as UTF-8, and converted on demand. */
 import { BYTES_PER_UNIT_MAX, concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
-import { joinInTurns, type Turns } from "./turns.ts";
+import { joinYielding, type Yielder } from "./yielder.ts";
 
 /** A UTF-8 text in pieces, which must not be modified. Joined only when necessary. */
 export type LongText = readonly Uint8Array[];
@@ -47,9 +47,9 @@ export class Utf8Text {
   }
 
   /** Like `bytes`, but yields to the event loop while joining pieces. */
-  async bytesInTurns(turns: Turns): Promise<Uint8Array> {
+  async bytesYielding(yielder: Yielder): Promise<Uint8Array> {
     if (this.#pieces !== undefined) {
-      const joined = await joinInTurns(this.#pieces, turns);
+      const joined = await joinYielding(this.#pieces, yielder);
       this.#bytes ??= joined;
       this.#pieces = undefined;
     }

@@ -5,7 +5,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
-import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
+import { collectYielding, leaveSomeGarbage } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addMoveCommand } from "./move/move.ts";
@@ -149,6 +149,6 @@ addMoveCommand(program);
 
 // A job's concurrent work waits for one signal; Node.js considers more than ten listeners a leak.
 setMaxListeners(LISTENERS_MAX);
-collectBetweenTurns();
+collectYielding();
 leaveSomeGarbage();
 await program.parseAsync();

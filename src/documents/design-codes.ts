@@ -2,7 +2,7 @@
  * Cache of design documents by revision, so that most writes and most filtered feeds read none of
  * them. For most documents without a validation function, only that fact is kept, not the text.
  */
-import type { JsonValue, LongText, Turns } from "../base/index.ts";
+import type { JsonValue, LongText, Yielder } from "../base/index.ts";
 import type { Database, HookedDatabase } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { DesignOutline } from "./design-outline.ts";
@@ -45,12 +45,12 @@ export class DesignCodes {
     tx: ReadTransaction,
     database: HookedDatabase,
     place: DesignPlace,
-    turns: Turns,
+    yielder: Yielder,
   ): Promise<DesignCode | undefined> {
     const codeId = codeIdOf(database, place);
     const known = this.#known.get(codeId);
     if (known !== undefined && !known.isValidator) return undefined;
-    const read = known ?? (await this.#read(tx, database, place, { turns, isKept: false }));
+    const read = known ?? (await this.#read(tx, database, place, { yielder, isKept: false }));
     return read?.isValidator ? read.code : undefined;
   }
 
@@ -59,14 +59,14 @@ export class DesignCodes {
     tx: ReadTransaction,
     database: Database,
     place: DesignPlace,
-    turns: Turns,
+    yielder: Yielder,
   ): Promise<DesignCode | undefined> {
     // The cache ignores read permissions.
-    if (database.hasReadRule) return (await readDesign(tx, database, place, turns))?.code;
+    if (database.hasReadRule) return (await readDesign(tx, database, place, yielder))?.code;
     const known = this.#known.get(codeIdOf(database, place));
     const read =
       known?.code === undefined
-        ? await this.#read(tx, database, place, { turns, isKept: true })
+        ? await this.#read(tx, database, place, { yielder, isKept: true })
         : known;
     return read?.code;
   }
@@ -75,7 +75,7 @@ export class DesignCodes {
     tx: ReadTransaction,
     database: HookedDatabase,
     place: DesignPlace,
-    { turns, isKept }: { readonly turns: Turns; readonly isKept: boolean },
+    { yielder, isKept }: { readonly yielder: Yielder; readonly isKept: boolean },
   ): Promise<Known | undefined> {
     const codeId = codeIdOf(database, place);
     for (;;) {
@@ -85,7 +85,7 @@ export class DesignCodes {
       const known = await shared.catch(() => undefined);
       if (known?.code !== undefined || (known !== undefined && !isKept)) return known;
     }
-    const reading = readDesign(tx, database, place, turns).then((read) => {
+    const reading = readDesign(tx, database, place, yielder).then((read) => {
       return read && (isKept || read.isValidator ? read : NO_VALIDATOR);
     });
     this.#reading.set(codeId, reading);
@@ -121,11 +121,11 @@ async function readDesign(
   tx: ReadTransaction,
   database: HookedDatabase,
   place: DesignPlace,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<Known | undefined> {
   const document = await database.read(tx, place.id);
   if (document === undefined) return undefined;
-  const outline = await DesignOutline.of(await document.body.bytesInTurns(turns), turns);
+  const outline = await DesignOutline.of(await document.body.bytesYielding(yielder), yielder);
   const codeId = codeIdOf(database, place);
   return {
     isValidator: isTrue(await outline.member("validate_doc_update")),

@@ -1,8 +1,8 @@
 /**
  * Form of a design document (`couch_mrview:validate`): types of its members and impossible values.
- * A long document is checked in turns with other work.
+ * A long document is checked in pieces that yield.
  */
-import type { JsonKind, JsonValue, NamedValue, Turns } from "../base/index.ts";
+import type { JsonKind, JsonValue, NamedValue, Yielder } from "../base/index.ts";
 import type { DesignOutline } from "./design-outline.ts";
 
 /**
@@ -46,29 +46,29 @@ const TURN_MEMBERS = 1_000;
 /** CouchDB's error message for an invalid design document, or `undefined` if it is valid. */
 export async function designDocumentFault(
   design: DesignOutline,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<string | undefined> {
   for (const [path, ...kinds] of MEMBER_KINDS) {
-    if (turns.areDue) await turns.give();
+    if (yielder.isDue) await yielder.yield();
     const [group = "", name] = path.split(".");
     if (name === "*" && ((await design.member(group))?.memberCount ?? 0) > FUNCTIONS_MAX) {
       return `\`${group}\` field has more than ${FUNCTIONS_MAX} members`;
     }
-    const failed = await failingPath(design, path, kinds, turns);
+    const failed = await failingPath(design, path, kinds, yielder);
     if (failed !== undefined) return typeFault(failed, kinds);
   }
-  return (await viewsFault(design, turns)) ?? (await optionsFault(design));
+  return (await viewsFault(design, yielder)) ?? (await optionsFault(design));
 }
 
 /** The first member of an object that satisfies the predicate. */
 async function firstMember(
   object: JsonValue,
-  turns: Turns,
+  yielder: Yielder,
   isAsked: (value: JsonValue, name: string) => boolean,
 ): Promise<NamedValue | undefined> {
   let count = 0;
   for (const member of object.eachValue()) {
-    if (++count % TURN_MEMBERS === 0 && turns.areDue) await turns.give();
+    if (++count % TURN_MEMBERS === 0 && yielder.isDue) await yielder.yield();
     if (isAsked(member.value, member.name)) return member;
   }
   return undefined;
@@ -83,27 +83,27 @@ async function failingPath(
   design: DesignOutline,
   path: string,
   kinds: readonly JsonKind[],
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<string | undefined> {
   const isBad = ({ kind }: JsonValue): boolean => !kinds.includes(kind);
   const [group = "", name] = path.split(".");
   const value = await design.member(group);
   if (value === undefined) return undefined;
   if (name === "*") {
-    const bad = value.isObject ? await firstMember(value, turns, isBad) : undefined;
+    const bad = value.isObject ? await firstMember(value, yielder, isBad) : undefined;
     return bad && `${group}.${bad.name}`;
   }
   const member = name === undefined ? value : value.member(name);
   return member !== undefined && isBad(member) ? path : undefined;
 }
 
-async function viewsFault(design: DesignOutline, turns: Turns): Promise<string | undefined> {
+async function viewsFault(design: DesignOutline, yielder: Yielder): Promise<string | undefined> {
   const views = await design.member("views");
   if (views === undefined) return undefined;
   const isQuery = (await design.member("language"))?.isString("query") === true;
   const kinds = { map: isQuery ? "object" : "string", reduce: "string" } as const;
   const firstView = (isAsked: (view: JsonValue) => boolean) =>
-    firstMember(views, turns, (view, name) => name !== "lib" && isAsked(view));
+    firstMember(views, yielder, (view, name) => name !== "lib" && isAsked(view));
   for (const member of ["map", "reduce"] as const) {
     const kind = kinds[member];
     const bad = await firstView((view) => (view.member(member)?.kind ?? kind) !== kind);

@@ -1,5 +1,5 @@
 /** Filter functions in design documents (`couch_changes`, `couch_query_servers`). */
-import { type JsonText, type Runtime, randomHex, Turns } from "../base/index.ts";
+import { type JsonText, type Runtime, randomHex, Yielder } from "../base/index.ts";
 import { type Database, type DatabaseInfo, type Document, shareOf } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
@@ -67,7 +67,7 @@ export async function openDesignFilter(
   if (winner === undefined) throw notFound("missing");
   if (winner.deleted) throw notFound("deleted");
   const place = { id, revision: winner.revision };
-  const found = await functions.codes.code(tx, database, place, new Turns(runtime.clock));
+  const found = await functions.codes.code(tx, database, place, new Yielder(runtime.clock));
   if (found === undefined) throw notFound("missing");
   const { codeId, text: code, outline } = found;
   const path = kind === "filter" ? ["filters", name] : ["views", name, "map"];

@@ -2,7 +2,7 @@
  * The members of a design document that the server itself needs. The document may be megabytes
  * long.
  */
-import { type JsonValue, outlineJsonInTurns, type Turns } from "../base/index.ts";
+import { type JsonValue, outlineJsonYielding, type Yielder } from "../base/index.ts";
 
 /** Depth of the members that matter: views with their functions, and filters. */
 const MEMBER_DEPTH = 2;
@@ -10,17 +10,17 @@ const MEMBER_DEPTH = 2;
 /** The members of a design document, scanned on demand. */
 export class DesignOutline {
   readonly #whole: JsonValue;
-  readonly #turns: Turns;
+  readonly #yielder: Yielder;
   readonly #opened = new Map<string, JsonValue | undefined>();
 
-  private constructor(whole: JsonValue, turns: Turns) {
+  private constructor(whole: JsonValue, yielder: Yielder) {
     this.#whole = whole;
-    this.#turns = turns;
+    this.#yielder = yielder;
   }
 
   /** Scans the UTF-8 text of a document or its body, yielding in between. */
-  static async of(text: Uint8Array, turns: Turns): Promise<DesignOutline> {
-    return new DesignOutline(await outlineJsonInTurns(text, { depthMax: 1 }, turns), turns);
+  static async of(text: Uint8Array, yielder: Yielder): Promise<DesignOutline> {
+    return new DesignOutline(await outlineJsonYielding(text, { depthMax: 1 }, yielder), yielder);
   }
 
   /** Returns a member scanned to depth 2, or `undefined` if it does not exist. */
@@ -28,7 +28,7 @@ export class DesignOutline {
     if (!this.#opened.has(name)) {
       const closed = this.#whole.member(name);
       const options = { depthMax: MEMBER_DEPTH };
-      const opened = closed && (await outlineJsonInTurns(closed.bytes, options, this.#turns));
+      const opened = closed && (await outlineJsonYielding(closed.bytes, options, this.#yielder));
       this.#opened.set(name, opened);
     }
     return this.#opened.get(name);

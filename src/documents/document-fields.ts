@@ -3,9 +3,9 @@ import {
   JsonFields,
   type JsonText,
   type JsonValue,
-  type Turns,
   Utf8Text,
   utf8Encode,
+  type Yielder,
 } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import { type RenderOptions, renderStoredDocument } from "./stored-document.ts";
@@ -16,19 +16,19 @@ const EMPTY_BODY = Utf8Text.of("{}");
 export type Fields = Pick<JsonFields, "at">;
 
 /** Fields of a document whose whole text is in memory. */
-export function fieldsOfText(document: JsonText, depth: number, turns: Turns): Promise<Fields> {
-  return JsonFields.open(utf8Encode(document), depth, turns);
+export function fieldsOfText(document: JsonText, depth: number, yielder: Yielder): Promise<Fields> {
+  return JsonFields.open(utf8Encode(document), depth, yielder);
 }
 
-/** Fields of a long document, whose stored body is scanned in turns. */
+/** Fields of a long document, whose stored body is scanned in pieces that yield. */
 export async function fieldsOfDocument(
   document: Document,
   options: RenderOptions,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<Fields> {
-  const body = await JsonFields.open(await document.body.bytesInTurns(turns), 1, turns);
+  const body = await JsonFields.open(await document.body.bytesYielding(yielder), 1, yielder);
   const others = renderStoredDocument({ ...document, body: EMPTY_BODY }, options);
-  const beside = await JsonFields.open(utf8Encode(others), 1, turns);
+  const beside = await JsonFields.open(utf8Encode(others), 1, yielder);
   // Names with an underscore are stored next to the body.
   return {
     at: (path): Promise<JsonValue | undefined> =>

@@ -1,5 +1,5 @@
 /** The port of a filter, which decides which documents pass. */
-import { Turns } from "../base/index.ts";
+import { Yielder } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { DocumentSelector, SelectorLimits } from "./document-selector.ts";
@@ -17,10 +17,10 @@ export function matchingFilter(
   functions: DesignFunctions & SelectorLimits,
 ): DocumentFilter {
   return async (documents) => {
-    const turns = new Turns(functions.runtime.clock);
+    const yielder = new Yielder(functions.runtime.clock);
     const passes: boolean[] = [];
     for (const document of documents) {
-      if (turns.areDue) await turns.give();
+      if (yielder.isDue) await yielder.yield();
       passes.push(await selector.matches(documentArgument(document), functions));
     }
     return passes;

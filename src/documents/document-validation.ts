@@ -13,8 +13,8 @@ import {
   equalBytes,
   type JsonText,
   OperationalError,
-  Turns,
   Utf8Text,
+  Yielder,
 } from "../base/index.ts";
 import {
   type Attachment,
@@ -262,9 +262,9 @@ class DocumentValidation implements WriteValidation {
   }
 
   async #judgeDesign({ body, share }: DesignQuestion): Promise<Verdict> {
-    const turns = new Turns(this.#functions.runtime.clock);
-    const design = await DesignOutline.of(await body.bytesInTurns(turns), turns);
-    const reason = await designDocumentFault(design, turns);
+    const yielder = new Yielder(this.#functions.runtime.clock);
+    const design = await DesignOutline.of(await body.bytesYielding(yielder), yielder);
+    const reason = await designDocumentFault(design, yielder);
     if (reason !== undefined) return { error: "invalid_design_doc", reason };
     return compilationFault(this.#functions, { body, design, share, signal: this.#signal });
   }
@@ -329,10 +329,10 @@ async function readValidators(
     endId: "_design0",
     inclusiveEnd: false,
   });
-  const turns = new Turns(runtime.clock);
+  const yielder = new Yielder(runtime.clock);
   const validators: DesignCode[] = [];
   for (const place of page.entries) {
-    const validator = await codes.validator(tx, database, place, turns);
+    const validator = await codes.validator(tx, database, place, yielder);
     if (validator !== undefined) validators.push(validator);
   }
   return validators;

@@ -1,5 +1,5 @@
 /** Stores the bytes of attachments before the document that refers to them is written. */
-import { errorCode, OperationalError, type Turns } from "../base/index.ts";
+import { errorCode, OperationalError, type Yielder } from "../base/index.ts";
 import type {
   AttachmentEdit,
   AttachmentStore,
@@ -61,7 +61,7 @@ export async function stageAttachments(
   attachments:
     | Iterable<WholeAttachment | IncomingAttachment>
     | AsyncIterable<WholeAttachment | IncomingAttachment>,
-  options: { readonly turns?: Turns; readonly signal: AbortSignal },
+  options: { readonly yielder?: Yielder; readonly signal: AbortSignal },
 ): Promise<AttachmentEdit[]> {
   // Keeps the descriptions without the bytes.
   const described: DescribedAttachment[] = [];

@@ -2,7 +2,7 @@
  * Writes many edits to the store, one transaction per batch. A batch that the store refuses is
  * split into halves.
  */
-import type { Turns } from "../base/index.ts";
+import type { Yielder } from "../base/index.ts";
 import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
@@ -35,13 +35,13 @@ export interface EditsWriting {
   /** Called for an edit that the store refuses by itself. */
   refused(edit: DocumentEdit, error: unknown): void;
   /** Yields between transactions, since a store may commit without waiting. */
-  readonly turns?: Turns;
+  readonly yielder?: Yielder;
 }
 
 /** Writes edits in order and reports their outcomes in the same order. */
 export async function writeEdits(
   edits: Iterable<DocumentEdit>,
-  { transact, isRefusal, settled, refused, turns }: EditsWriting,
+  { transact, isRefusal, settled, refused, yielder }: EditsWriting,
 ): Promise<void> {
   const write = async (
     batch: readonly DocumentEdit[],
@@ -58,7 +58,7 @@ export async function writeEdits(
   };
   for (const batch of batchesOf(edits, TRANSACTION_SIZES)) {
     await writeInHalves(batch, { write, refuse: refused });
-    if (turns?.areDue === true) await turns.give();
+    if (yielder?.isDue === true) await yielder.yield();
   }
 }
 

@@ -1,12 +1,12 @@
 /** Compares the keys of texts with the comparer that selectors use. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compareBytes, Turns } from "../base/index.ts";
+import { compareBytes, Yielder } from "../base/index.ts";
 import { systemClock } from "../host/system/clock.ts";
 import { systemDigests } from "../host/system/digests.ts";
 import { Collation, hasOneKey, readKey } from "./collation.ts";
 
-const collation = await Collation.derive(systemDigests, new Turns(systemClock));
+const collation = await Collation.derive(systemDigests, new Yielder(systemClock));
 const letters = new Intl.Collator("und", { sensitivity: "base" });
 const all = new Intl.Collator("und");
 const LENGTH_MAX = 2_000;

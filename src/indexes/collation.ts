@@ -18,7 +18,14 @@
  * document. Strings that compare as equal have the same key, unless it contains a gap or a letter
  * has several marks.
  */
-import { append, assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
+import {
+  append,
+  assert,
+  type Digests,
+  utf8Decode,
+  utf8Encode,
+  type Yielder,
+} from "../base/index.ts";
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
@@ -87,8 +94,8 @@ export class Collation {
   readonly #elements = new Map<number, Elements>();
 
   /** Compares all characters, which takes about 50 ms, yielding in between. */
-  static async derive(digests: Pick<Digests, "sha1Hex">, turns: Turns): Promise<Collation> {
-    const weights = await deriveWeights(turns);
+  static async derive(digests: Pick<Digests, "sha1Hex">, yielder: Yielder): Promise<Collation> {
+    const weights = await deriveWeights(yielder);
     const { classes, marks } = weights;
     const ranks = [...weights.ranks].map(
       ([text, each]) => `${text}${each.accent}.${each.letterCase}`,
@@ -242,11 +249,11 @@ function accentComparer(): Intl.Collator {
   return new Intl.Collator("und", { sensitivity: "accent" });
 }
 
-async function deriveWeights(turns: Turns): Promise<Weights> {
+async function deriveWeights(yielder: Yielder): Promise<Weights> {
   const comparer = baseComparer();
   const accents = accentComparer();
   const all = new Intl.Collator("und");
-  const { letters, marks } = await trustedCharacters(comparer, turns);
+  const { letters, marks } = await trustedCharacters(comparer, yielder);
   letters.sort(comparer.compare);
   const classes: string[] = [];
   const ranks = new Map<string, Ranks>();
@@ -255,7 +262,7 @@ async function deriveWeights(turns: Turns): Promise<Weights> {
   for (const character of letters) {
     const last = classes.at(-1);
     if (last === undefined || comparer.compare(last + HIGHEST, character) < 0) {
-      if (turns.areDue) await turns.give();
+      if (yielder.isDue) await yielder.yield();
       rank();
       members = [character];
       classes.push(character);
@@ -267,14 +274,14 @@ async function deriveWeights(turns: Turns): Promise<Weights> {
 
 async function trustedCharacters(
   comparer: Intl.Collator,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<{ letters: string[]; marks: string[] }> {
   const letters: string[] = [];
   const marks: string[] = [];
   for (let code = 0; code < TRUSTED_END; code++) {
     const character = String.fromCodePoint(code);
     if (!TRUSTED.test(character)) continue;
-    if (turns.areDue) await turns.give();
+    if (yielder.isDue) await yielder.yield();
     if (comparer.compare(character, "") === 0) marks.push(character);
     else letters.push(character);
   }

@@ -4,11 +4,11 @@
  */
 import {
   isJsonObject,
-  outlineJsonInTurns,
+  outlineJsonYielding,
   parseJson,
   printJson,
-  type Turns,
   type Utf8Text,
+  type Yielder,
 } from "../base/index.ts";
 import { DocumentSelector } from "../documents/index.ts";
 import { fieldPath, normalizeSelector, ProtocolError } from "../protocol/index.ts";
@@ -48,14 +48,18 @@ const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 export async function definitionsOf(
   design: string,
   body: Utf8Text,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<IndexDefinition[]> {
-  const outline = await outlineJsonInTurns(await body.bytesInTurns(turns), { depthMax: 1 }, turns);
+  const outline = await outlineJsonYielding(
+    await body.bytesYielding(yielder),
+    { depthMax: 1 },
+    yielder,
+  );
   const views = outline.member("views");
   if (!outline.member("language")?.isString("query") || !views?.isObject) return [];
   const definitions = new Map<string, IndexDefinition | undefined>();
   let viewCount = 0;
-  const opened = await outlineJsonInTurns(views.bytes, { depthMax: 1 }, turns);
+  const opened = await outlineJsonYielding(views.bytes, { depthMax: 1 }, yielder);
   for (const { name, value } of opened.eachValue()) {
     if (++viewCount > VIEWS_MAX) break;
     const isShort = value.length <= VIEW_BYTES_MAX;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Turns, Utf8Text } from "../base/index.ts";
+import { Utf8Text, Yielder } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import { DocumentSelector, type SelectorLimits } from "../documents/index.ts";
 import { systemDigests } from "../host/system/digests.ts";
@@ -28,7 +28,7 @@ const PLAIN_FIELDS: [field: string, isPlain: boolean][] = [
 ];
 
 const clock = { monotonicMs: () => 0, nowMs: () => 0, sleep: async () => {} };
-const turns = new Turns(clock);
+const yielder = new Yielder(clock);
 
 test.each(
   [BODY, LONG_BODY].flatMap((body) => PLAIN_FIELDS.map((field) => [...field, body] as const)),
@@ -62,7 +62,7 @@ test.each<[what: string, fields: string[], body: object]>([
       fields: fields.map((name) => ({ name, direction: "asc" as const })),
       partialFilter: undefined,
     },
-    await Collation.derive(systemDigests, turns),
+    await Collation.derive(systemDigests, yielder),
   );
   const whole = JSON.stringify(body);
   const long = JSON.stringify({ ...body, pad: "x".repeat(100_000) });
@@ -134,7 +134,7 @@ async function open(
     revisions: { start: 1, hashes: ["a"] },
     attachments: [],
   };
-  return indexedDocument({ document, conflicts }, indexes, limits, turns);
+  return indexedDocument({ document, conflicts }, indexes, limits, yielder);
 }
 
 function limitsOf(

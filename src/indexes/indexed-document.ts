@@ -7,7 +7,7 @@ import {
   outlineJson,
   parseBeginning,
   parseJson,
-  type Turns,
+  type Yielder,
 } from "../base/index.ts";
 import type { Document, Revision } from "../databases/index.ts";
 import {
@@ -21,7 +21,7 @@ import {
 import { valueAt } from "../protocol/index.ts";
 import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
-/** A longer body is scanned in turns, and only indexed fields are converted to values. */
+/** A longer body is scanned in pieces, and only indexed fields are converted to values. */
 const LONG_BYTES = 65_536;
 
 /** Pseudo-member of documents with conflicting revisions, as in queries with `conflicts`. */
@@ -61,12 +61,12 @@ export function indexedDocument(
   content: IndexedContent,
   indexes: readonly Indexing[],
   limits: SelectorLimits,
-  turns: Turns,
+  yielder: Yielder,
 ): IndexedDocument | Promise<IndexedDocument> {
   const { length } = content.document.body;
   const isShort =
     length <= LONG_BYTES && indexes.every(({ filter }) => filter?.isBrief(length) !== false);
-  return isShort ? new ShortDocument(content) : longDocument(content, indexes, limits, turns);
+  return isShort ? new ShortDocument(content) : longDocument(content, indexes, limits, yielder);
 }
 
 function renderOptions({ conflicts }: IndexedContent): RenderOptions {
@@ -142,18 +142,18 @@ async function longDocument(
   content: IndexedContent,
   indexes: readonly Indexing[],
   limits: SelectorLimits,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<IndexedDocument> {
   const result = new LongDocument();
   const { document } = content;
   const rendering = renderOptions(content);
-  const stored = await fieldsOfDocument(document, rendering, turns);
+  const stored = await fieldsOfDocument(document, rendering, yielder);
   for (const { paths, filter } of indexes) {
     for (const path of paths) {
       if (result.fields.has(keyOf(path))) continue;
       const field = fieldOf(await stored.at(path));
       if (field !== undefined) result.fields.set(keyOf(path), field);
-      if (turns.areDue) await turns.give();
+      if (yielder.isDue) await yielder.yield();
     }
     if (filter === undefined || !paths.every((path) => result.fields.has(keyOf(path)))) continue;
     if (await filter.matches(documentArgument(document, rendering), limits))

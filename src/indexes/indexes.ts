@@ -13,10 +13,10 @@ import {
   type Page,
   printJson,
   type Runtime,
-  Turns,
   type Utf8Text,
   utf8Decode,
   utf8Encode,
+  Yielder,
 } from "../base/index.ts";
 import {
   type DatabaseHook,
@@ -61,7 +61,7 @@ import {
 const DESIGN_PREFIX = "_design/";
 /** After the ids of all design documents. */
 const DESIGN_END = "_design0";
-/** Size above which a design document is processed in turns. */
+/** Size above which a design document is processed in pieces that yield. */
 const LONG_BYTES = 262_144;
 /** Maximum number of cached index sets. */
 const CACHED_SETS_MAX = 1_000;
@@ -216,9 +216,9 @@ export class Indexes {
     const set = await this.#set(tx, database);
     if (set !== undefined) return set.isOutdated;
     if (this.#withoutDefinitions.has(database.uuid)) return false;
-    const turns = new Turns(this.#parts.runtime.clock);
+    const yielder = new Yielder(this.#parts.runtime.clock);
     for await (const { body, id } of designDocuments(tx, database)) {
-      if ((await definitionsOf(id, body, turns)).length > 0) return true;
+      if ((await definitionsOf(id, body, yielder)).length > 0) return true;
     }
     if (this.#withoutDefinitions.size >= CACHED_SETS_MAX) this.#withoutDefinitions.clear();
     this.#withoutDefinitions.add(database.uuid);
@@ -287,7 +287,7 @@ export class Indexes {
     const keyspace = keyspaceOf(database);
     const { runtime, functions } = this.#parts;
     const limits = { ...functions, share: shareOfIndexes(database.name) };
-    const turns = new Turns(runtime.clock);
+    const yielder = new Yielder(runtime.clock);
     const readsConflicts = indexes.some((index) => index.readsConflicts);
     const rows: EntryRow[] = [];
     for (const { id, document } of documents) {
@@ -295,7 +295,7 @@ export class Indexes {
       const conflicts =
         isThere && readsConflicts ? await conflictsOf(tx, database, document) : NO_CONFLICTS;
       const indexed = isThere
-        ? indexedDocument({ document, conflicts }, indexes, limits, turns)
+        ? indexedDocument({ document, conflicts }, indexes, limits, yielder)
         : undefined;
       const ready = indexed instanceof Promise ? await indexed : indexed;
       for (const index of indexes) {
@@ -354,12 +354,12 @@ export class Indexes {
     const registered = (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
     const winners = await database.winners(tx, designs);
     const wanted: IndexDefinition[] = [];
-    const turns = new Turns(this.#parts.runtime.clock);
+    const yielder = new Yielder(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
       if (winner === undefined || winner.deleted) continue;
       // It may be megabytes long, and was written and read in this turn.
-      if (winner.body.length > LONG_BYTES) await turns.give();
-      append(wanted, await definitionsOf(designs[index] as string, winner.body, turns));
+      if (winner.body.length > LONG_BYTES) await yielder.yield();
+      append(wanted, await definitionsOf(designs[index] as string, winner.body, yielder));
     }
     if (wanted.length === 0 && registered.length === 0) return;
     const version = entryVersion(await this.#openCollation());
@@ -448,7 +448,7 @@ export class Indexes {
 
   #openCollation(): Promise<Collation> {
     const { clock, digests } = this.#parts.runtime;
-    this.#collation ??= Collation.derive(digests, new Turns(clock));
+    this.#collation ??= Collation.derive(digests, new Yielder(clock));
     return this.#collation;
   }
 }

@@ -65,8 +65,8 @@ export const EXPLAINED_FAULTS = [
   },
   {
     path: "src/indexes/collation.ts",
-    text: "if (turns.areDue) await turns.give();\n      rank();",
-    replacement: "if (turns.areDue) ;\n      rank();",
+    text: "if (yielder.isDue) await yielder.yield();\n      rank();",
+    replacement: "if (yielder.isDue) ;\n      rank();",
     reason: "yielding to the event loop changes only the timing",
   },
   {

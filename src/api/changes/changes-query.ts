@@ -1,5 +1,5 @@
 /** The query of a changes feed. */
-import { isJsonObject, parseInTurns, parseJson, type Turns } from "../../base/index.ts";
+import { isJsonObject, parseJson, parseYielding, type Yielder } from "../../base/index.ts";
 import { LOOKED_UP_MAX } from "../../databases/index.ts";
 import {
   DocumentSelector,
@@ -87,10 +87,10 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
     const text = members.get(key);
     return text === undefined
       ? jsonParameter(call, key)
-      : parseInTurns(text, call.turns, parseJson);
+      : parseYielding(text, call.yielder, parseJson);
   };
   if (name === undefined || name === "") return { kind: "all" };
-  if (name === "_doc_ids") return byIds(await member("doc_ids"), call.turns);
+  if (name === "_doc_ids") return byIds(await member("doc_ids"), call.yielder);
   if (name === "_selector") return bySelector(await member("selector"), await member("fields"));
   if (name === "_design") {
     return { kind: "ids", matches: (id) => id.startsWith("_design/") };
@@ -161,16 +161,16 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   const bytes = await readBody(call, "question");
   if (bytes.length === 0) return new Map();
   const members = membersByName(await outlineObject(call, bytes, 1, "question"));
-  if (call.turns.areDue) await call.turns.give();
+  if (call.yielder.isDue) await call.yielder.yield();
   return new Map([...members].map(([name, { text }]) => [name, text]));
 }
 
 /** There may be 100,000, so it yields in between. */
-async function byIds(value: unknown, turns: Turns): Promise<ChangesFilter> {
+async function byIds(value: unknown, yielder: Yielder): Promise<ChangesFilter> {
   if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set<string>();
   for (let index = 0; index < value.length; index++) {
-    if (index % TURN_IDS === 0 && turns.areDue) await turns.give();
+    if (index % TURN_IDS === 0 && yielder.isDue) await yielder.yield();
     ids.add(value[index] as string);
   }
   const matches = (id: string): boolean => ids.has(id);

@@ -261,7 +261,7 @@ export class ChangesReader {
     const shown =
       fields === undefined
         ? document.json()
-        : await projectDocument(document, fields, this.#call.turns);
+        : await projectDocument(document, fields, this.#call.yielder);
     return { ...row, document: shown };
   }
 }

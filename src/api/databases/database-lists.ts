@@ -1,5 +1,5 @@
 /** `_all_dbs` and `_dbs_info`: databases by name. */
-import { base64Encode, parseInTurns, utf8Encode } from "../../base/index.ts";
+import { base64Encode, parseYielding, utf8Encode } from "../../base/index.ts";
 import type { DatabaseInfo, NamesOptions } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
@@ -52,7 +52,7 @@ async function describeAll(parts: DatabaseParts, call: Call): Promise<ApiRespons
 async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const text = (await readJsonMembers(call)).get("keys") ?? "null";
-  const keys = await parseInTurns(text, call.turns);
+  const keys = await parseYielding(text, call.yielder);
   if (keys === null) throw badRequest("`keys` member must exist.");
   if (!isTextList(keys)) throw badRequest("`keys` member must be an array.");
   if (keys.length > parts.settings.infoCountMax) throw badRequest("too_many_keys");

@@ -102,7 +102,7 @@ async function writeSlice(
   const rows: string[] = [];
   let next = 0;
   for (const entry of prepared) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     const row =
       entry.kind === "edit"
         ? rowOf(results[next++] as EditResult, entry.edit)
@@ -120,7 +120,7 @@ async function checkAll(
   mode: EditMode,
 ): Promise<void> {
   for (const document of documents) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     if (mode === "interactive") checkEdit(parts, namedDocument(parts, document), mode);
     else requireObject(document);
   }
@@ -148,11 +148,11 @@ async function draftAll(
 ): Promise<Draft[]> {
   const drafts: Draft[] = [];
   for (const document of documents) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     drafts.push({ kind: "draft", document, wire: namedDocument(parts, document) });
   }
   for (const { wire } of drafts) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     checkWire(parts, wire);
   }
   return drafts;
@@ -170,7 +170,7 @@ async function draftEach(
   const drafts: (Draft | Refused)[] = [];
   for (const document of documents) {
     requireObject(document);
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     try {
       const wire = namedDocument(parts, document);
       checkWire(parts, wire);
@@ -192,14 +192,14 @@ async function prepareAll(
   const prepared: Prepared[] = new Array(drafts.length);
   const withAttachments: { readonly draft: Draft; readonly index: number }[] = [];
   for (const [index, draft] of drafts.entries()) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     if (draft.kind === "refused") prepared[index] = draft;
     else if (draft.wire.attachments.length > 0) withAttachments.push({ draft, index });
     else prepared[index] = { kind: "edit", edit: editOf(draft.wire, [], mode) };
   }
   await forEachConcurrent(withAttachments, PREPARED_COUNT_MAX, async ({ draft, index }) => {
     const { document, wire } = draft;
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     try {
       prepared[index] = { kind: "edit", edit: await wireEdit(parts, call, wire, mode) };
     } catch (error) {

@@ -1,5 +1,5 @@
 /** The body of a `_bulk_get`. */
-import { type JsonText, jsonKind, parseElements, type Turns } from "../../base/index.ts";
+import { type JsonText, jsonKind, parseElements, type Yielder } from "../../base/index.ts";
 import { checkDocumentId } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
@@ -44,12 +44,12 @@ export function bulkGetOptions(
 /** The list `docs`. Throws a ProtocolError if the list as a whole is invalid. */
 export async function bulkGetRequests(
   text: JsonText | undefined,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<(BulkGetRequest | BadRequest)[]> {
   if (text === undefined) throw badRequest("Missing JSON list of 'docs'.");
   if (jsonKind(text) !== "array") throw badRequest("`docs` parameter must be an array.");
   const requests: (BulkGetRequest | BadRequest)[] = [];
-  for await (const rows of parseElements(text, turns)) {
+  for await (const rows of parseElements(text, yielder)) {
     for (const row of rows) {
       if (typeof row !== "object" || row === null || Array.isArray(row)) {
         throw badRequest("Each of `docs` must be a JSON object");

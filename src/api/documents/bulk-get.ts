@@ -62,7 +62,7 @@ export function bulkGetRoutes(parts: DatabaseParts): Route[] {
 
 async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
-  const requests = await bulkGetRequests(members.get("docs"), call.turns);
+  const requests = await bulkGetRequests(members.get("docs"), call.yielder);
   const options = bulkGetOptions(call, members);
   const accept = call.request.headers.get("accept");
   const type = ["multipart/mixed", "multipart/related"].find((one) => {
@@ -91,7 +91,7 @@ async function* answerPages(
   const size = new PageSize();
   let start = 0;
   do {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     const page = requests.slice(start, start + size.count);
     const answers = await readDatabase(parts, call, async (tx, database) => {
       const found = await readPage(tx, database, page, options);

@@ -6,9 +6,9 @@ import {
   type JsonMember,
   type JsonText,
   type LongText,
-  type Turns,
   type Utf8Writer,
   utf8Encode,
+  type Yielder,
 } from "../../base/index.ts";
 import type { Attachment, Database, Document } from "../../databases/index.ts";
 import {
@@ -133,7 +133,7 @@ export interface ViewedDocument extends SandboxArgument {
   /** Its text, or the pieces of a long one. */
   json(): JsonText | LongText;
   /** `depth`: the usual number of segments in paths. */
-  fields(depth: number, turns: Turns): Promise<Fields>;
+  fields(depth: number, yielder: Yielder): Promise<Fields>;
 }
 
 /** Without the bytes of its attachments unless they are given. Rendered at most once. */
@@ -149,7 +149,7 @@ export function viewedDocument(
   return {
     ...documentArgument(document, rendering),
     json: () => storedDocumentPieces(document, rendering),
-    fields: (_, turns) => fieldsOfDocument(document, rendering, turns),
+    fields: (_, yielder) => fieldsOfDocument(document, rendering, yielder),
   };
 }
 
@@ -165,7 +165,7 @@ export function viewedText(render: () => JsonText, length: number): ViewedDocume
     text,
     pieces: () => [utf8Encode(text())],
     json: text,
-    fields: (depth, turns) => fieldsOfText(text(), depth, turns),
+    fields: (depth, yielder) => fieldsOfText(text(), depth, yielder),
   };
 }
 

@@ -52,7 +52,7 @@ export async function writeOne(
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
   // A long document has been parsed before, and is written in one turn.
-  if (call.turns.areDue) await call.turns.give();
+  if (call.yielder.isDue) await call.yielder.yield();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
   const { status, error, reason } = result.answer;
@@ -91,7 +91,7 @@ export async function writeAll(
   const results: EditResult[] = [];
   await writeEdits(edits, {
     transact: (batch) => transactEdits(parts, call, batch, context),
-    turns: call.turns,
+    yielder: call.yielder,
     // Only errors of a document are reported for it; all others concern the whole request.
     isRefusal: isInvalidRequest,
     settled: (_, outcome) => results.push(resultOf(outcome)),
@@ -129,7 +129,7 @@ async function transactEdits(
     const outcomes = await database.writeMany(tx, hashed, { ...context, validation });
     // Thousands of rows are passed to the store in a separate turn.
     if (hashed.some(({ attachments }) => attachments.length > MANY_ATTACHMENTS)) {
-      await call.turns.give();
+      await call.yielder.yield();
     }
     return outcomes;
   });

@@ -161,7 +161,7 @@ export async function storeUploads(
       yield { ...describedUpload(settings, attachment, mode), body: chunks };
     }
   };
-  const options = { turns: call.turns, signal: call.request.signal };
+  const options = { yielder: call.yielder, signal: call.request.signal };
   return stageAttachments(store, database, incoming(), options);
 }
 
@@ -202,7 +202,7 @@ export async function inlineAttachments(
   const uploads = function* () {
     for (const attachment of inline) yield inlineUpload(settings, attachment, mode);
   };
-  const options = { turns: call.turns, signal: call.request.signal };
+  const options = { yielder: call.yielder, signal: call.request.signal };
   const staged = await stageAttachments(store, database, uploads(), options);
   let next = 0;
   return attachments.map((attachment) =>

@@ -64,7 +64,7 @@ async function* purgeBatch(
 ): AsyncGenerator<Purge> {
   let asked = batch;
   do {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     const purges = asked;
     const { purged, rest } = await writeDatabase(parts, call, (tx, database) =>
       database.purge(tx, purges, writeContext(call.user)),

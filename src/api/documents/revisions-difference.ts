@@ -77,7 +77,7 @@ async function compare(
   answer.text(open);
   let separator = "";
   for (const page of pagesOf(rows.eachValue())) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     const asked = page.map(askedRevisions);
     const answers = await readDatabase(parts, call, (tx, database) =>
       database.missingRevisions(tx, asked),

@@ -1,5 +1,5 @@
 /** A request in the hands of its handler: the request, its user, and the parameters in its path. */
-import type { Compression, Turns } from "../../base/index.ts";
+import type { Compression, Yielder } from "../../base/index.ts";
 import type { BodyAllowance } from "./body-budget.ts";
 import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 
@@ -12,7 +12,7 @@ export interface Call {
   readonly parameters: ReadonlyMap<string, string>;
   readonly bodies: BodyRules;
   /** For yielding to other requests during long work. */
-  readonly turns: Turns;
+  readonly yielder: Yielder;
 }
 
 /** Rules for bodies that are buffered. */

@@ -4,9 +4,9 @@ import {
   type JsonText,
   type JsonValue,
   outlineJson,
-  outlineJsonInTurns,
-  parseInTurns,
+  outlineJsonYielding,
   parseJson,
+  parseYielding,
   Utf8Writer,
   utf8Decode,
 } from "../../base/index.ts";
@@ -139,7 +139,7 @@ export async function readJsonMembers(
   return new Map(body.members().map(({ name, value }) => [name, value]));
 }
 
-/** Like `readJsonMembers`, parsed. Long values take several turns. */
+/** Like `readJsonMembers`, parsed. Long values are parsed in pieces that yield. */
 export async function readMembers(
   call: Call,
   byteCountMax = QUESTION_BYTES_MAX,
@@ -153,12 +153,12 @@ export async function readExactMembers(call: Call): Promise<ReadonlyMap<string, 
 }
 
 export async function parsedMembers(
-  { turns }: Call,
+  { yielder }: Call,
   texts: ReadonlyMap<string, JsonText>,
   parse: (text: JsonText) => unknown = JSON.parse,
 ): Promise<ReadonlyMap<string, unknown>> {
   const members = new Map<string, unknown>();
-  for (const [name, text] of texts) members.set(name, await parseInTurns(text, turns, parse));
+  for (const [name, text] of texts) members.set(name, await parseYielding(text, yielder, parse));
   return members;
 }
 
@@ -256,7 +256,7 @@ export async function checkQuestion(
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
   // The caller parses a long one without yielding.
-  if (bytes.length > LONG_BYTES && call.turns.areDue) await call.turns.give();
+  if (bytes.length > LONG_BYTES && call.yielder.isDue) await call.yielder.yield();
   return utf8Decode(bytes);
 }
 
@@ -278,9 +278,9 @@ interface Look {
   readonly findsRepeats: boolean;
 }
 
-async function outlineBody({ turns }: Call, bytes: Uint8Array, look: Look): Promise<JsonValue> {
+async function outlineBody({ yielder }: Call, bytes: Uint8Array, look: Look): Promise<JsonValue> {
   try {
-    return await outlineJsonInTurns(bytes, scanOptions(look), turns);
+    return await outlineJsonYielding(bytes, scanOptions(look), yielder);
   } catch (error) {
     throw jsonFault(error);
   }

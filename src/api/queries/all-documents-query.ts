@@ -2,8 +2,8 @@
 import {
   compareBytes,
   type JsonText,
-  parseInTurns,
   parseJson,
+  parseYielding,
   printJson,
   utf8Encode,
 } from "../../base/index.ts";
@@ -47,7 +47,7 @@ export async function oneOfSeveral(
   body: JsonText,
   scope: IdRange,
 ): Promise<AllDocumentsQuery> {
-  const members = (await parseInTurns(body, call.turns, parseJson)) as Members;
+  const members = (await parseYielding(body, call.yielder, parseJson)) as Members;
   const query = new Map([...call.request.query].filter(([name]) => !Object.hasOwn(members, name)));
   return parseQuery(query, members, scope);
 }
@@ -58,7 +58,7 @@ export async function allDocumentsQuery(
   body: JsonText,
   scope: IdRange,
 ): Promise<AllDocumentsQuery> {
-  const members = (await parseInTurns(body, call.turns, parseJson)) as Members;
+  const members = (await parseYielding(body, call.yielder, parseJson)) as Members;
   return parseQuery(call.request.query, members, scope);
 }
 

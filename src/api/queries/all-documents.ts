@@ -71,7 +71,7 @@ async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Prom
   }
   const queries: AllDocumentsQuery[] = [];
   for (const body of bodies) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     if (jsonKind(body) !== "object") throw badRequest("Each of `queries` must be a JSON object");
     queries.push(await oneOfSeveral(call, body, scope.range));
   }
@@ -88,7 +88,7 @@ async function* resultTexts(
   yield '{"results":[';
   let separator = "\n";
   for (const query of queries) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     yield separator;
     yield* texts(parts, call, scope, query);
     separator = ",";
@@ -115,7 +115,7 @@ async function* texts(
   yield ',"rows":[';
   let separator = "\r\n";
   for await (const { database, rows } of pages(parts, call, scope, query)) {
-    if (call.turns.areDue) await call.turns.give();
+    if (call.yielder.isDue) await call.yielder.yield();
     const joined = new JoinedTexts();
     for (const row of rows) {
       const document = query.includeDocuments

@@ -94,7 +94,7 @@ async function* texts(
     const json =
       query.paths.length === 0
         ? document.json()
-        : await projectDocument(document, query.paths, call.turns);
+        : await projectDocument(document, query.paths, call.yielder);
     yield* oneLineWithin(separator, json, "");
     separator = ",\r\n";
   }
@@ -173,7 +173,7 @@ class Scan {
     }
     for await (const found of this.#found()) {
       this.keyCount++;
-      if (this.#call.turns.areDue) await this.#call.turns.give();
+      if (this.#call.yielder.isDue) await this.#call.yielder.yield();
       const document =
         "told" in found ? viewedText(() => found.told, found.told.length) : this.#read(found);
       if (!(await documentSelector.matches(document, limits))) continue;

@@ -4,7 +4,7 @@ import {
   type JsonText,
   joinObject,
   largest,
-  type Turns,
+  type Yielder,
 } from "../../base/index.ts";
 import type { ViewedDocument } from "../documents/document-view.ts";
 
@@ -13,18 +13,18 @@ type Node = JsonText | Map<string, Node>;
 
 /**
  * Each path is a list of segments. Missing fields are omitted; of two overlapping ones, the later
- * wins. A long document takes several turns.
+ * wins. A long document is processed in pieces that yield.
  */
 export async function projectDocument(
   document: ViewedDocument,
   paths: readonly (readonly string[])[],
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<JsonText> {
   const depth = largest(paths.map((path) => path.length));
-  const values = await document.fields(depth, turns);
+  const values = await document.fields(depth, yielder);
   const result = new Map<string, Node>();
   for (const path of paths) {
-    if (turns.areDue) await turns.give();
+    if (yielder.isDue) await yielder.yield();
     const value = await values.at(path);
     if (value !== undefined) place(result, path, value.text);
   }

@@ -1,5 +1,5 @@
 /** `POST /_replicate`: transient replications (`couch_replicator_httpd`). */
-import { errorCode, parseInTurns, Utf8Text } from "../../base/index.ts";
+import { errorCode, parseYielding, Utf8Text } from "../../base/index.ts";
 import { authorityOf } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
@@ -31,7 +31,7 @@ export function replicateRoutes(replicator: Replicator): readonly Route[] {
 async function replicate(replicator: Replicator, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const text = await readJsonBody(call);
-  const members = await parseInTurns(text, call.turns);
+  const members = await parseYielding(text, call.yielder);
   if (typeof members !== "object" || members === null || Array.isArray(members)) {
     throw badRequest("Request body must be a JSON object");
   }
@@ -47,7 +47,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   if (replication.schedule !== undefined) throw badRequest(NO_SCHEDULE);
   const refusal = requester.isAdmin ? undefined : adminOnlyRefusal(replication);
   if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
-  if (call.turns.areDue) await call.turns.give();
+  if (call.yielder.isDue) await call.yielder.yield();
   const jobId = await replicator.start(replication, requester);
   try {
     return await settled(replicator, { jobId, isContinuous: replication.continuous }, call);

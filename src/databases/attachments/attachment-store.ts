@@ -19,7 +19,7 @@ import {
   OperationalError,
   type Runtime,
   randomHex,
-  type Turns,
+  type Yielder,
 } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { Database } from "../database.ts";
@@ -132,7 +132,7 @@ export class AttachmentStore {
   async stageAll(
     database: Database,
     contents: Iterable<IncomingContent> | AsyncIterable<IncomingContent>,
-    { turns, signal }: { readonly turns?: Turns; readonly signal?: AbortSignal } = {},
+    { yielder, signal }: { readonly yielder?: Yielder; readonly signal?: AbortSignal } = {},
   ): Promise<StagedContent[]> {
     const staged: StagedContent[] = [];
     const known = new Map<string, string>();
@@ -144,7 +144,7 @@ export class AttachmentStore {
       heldBytes = 0;
     };
     for await (const content of contents) {
-      if (turns?.areDue === true) await turns.give();
+      if (yielder?.isDue === true) await yielder.yield();
       const { options } = content;
       const bytes = await smallBytes(content);
       if (!(bytes instanceof Uint8Array)) {

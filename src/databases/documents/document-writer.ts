@@ -6,7 +6,7 @@
  * the order of the edits. Two writers of different documents never read and write the same key:
  * counters are added to without a read, and positions in the update sequence are versionstamps.
  */
-import { type Runtime, Turns } from "../../base/index.ts";
+import { type Runtime, Yielder } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type Resolution, resolveAttachments } from "../attachments/attachment-resolution.ts";
 import type { Attachment, DocumentEdit, RevisionPath, WriteOutcome } from "../document.ts";
@@ -149,13 +149,13 @@ export class DocumentWriter {
   ): Promise<Prepared | WriteOutcome> {
     const { writeCount } = judged.loaded;
     const leafAttachments = await this.#attachmentsOfLeaves(tx, edit.id, judged);
-    const turns = new Turns(this.#runtime.clock);
-    const resolution = await this.#resolve(tx, edit, judged, leafAttachments, turns);
+    const yielder = new Yielder(this.#runtime.clock);
+    const resolution = await this.#resolve(tx, edit, judged, leafAttachments, yielder);
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
     }
     // They are all written in one turn.
-    if (resolution.attachments.length > MANY_ATTACHMENTS) await turns.give();
+    if (resolution.attachments.length > MANY_ATTACHMENTS) await yielder.yield();
     return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
   }
 
@@ -211,7 +211,7 @@ export class DocumentWriter {
     edit: DocumentEdit,
     judged: Writable,
     leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>,
-    turns: Turns,
+    yielder: Yielder,
   ): Promise<Resolution> {
     if (edit.attachments.length === 0) return { kind: "resolved", attachments: [] };
     if (judged.kind === "replicated" && judged.isKnown)
@@ -221,7 +221,7 @@ export class DocumentWriter {
     return resolveAttachments(tx, this.#keys, edit.attachments, {
       stubs: stubSource(judged, leafAttachments),
       generation,
-      turns,
+      yielder,
     });
   }
 

@@ -3,7 +3,7 @@
  * separate threads, because any reader may send selectors, while writes wait for validation
  * functions.
  */
-import { joinInTurns, type LongText, type Runtime, Turns } from "../../base/index.ts";
+import { joinYielding, type LongText, type Runtime, Yielder } from "../../base/index.ts";
 import {
   type Refusal,
   type Sandbox,
@@ -73,7 +73,7 @@ export class SandboxPool implements Sandbox {
     const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({
       subjectId: codeId,
-      request: (isKnown) => requestOf(call, isKnown, new Turns(this.#clock)),
+      request: (isKnown) => requestOf(call, isKnown, new Yielder(this.#clock)),
       limitMs: timeoutMs * (runs.length + 1) + GRACE_MS,
       lateReason: "The process of the function did not answer.",
       share,
@@ -91,7 +91,7 @@ export class SandboxPool implements Sandbox {
       subjectId: selector,
       request: async (isKnown) => ({
         selector: isKnown ? undefined : selector,
-        document: await joinInTurns(document, new Turns(this.#clock)),
+        document: await joinYielding(document, new Yielder(this.#clock)),
       }),
       limitMs: timeoutMs,
       share,
@@ -112,19 +112,19 @@ export class SandboxPool implements Sandbox {
 async function requestOf(
   { code, runs, share: _, signal: __, ...call }: SandboxCall,
   isKnown: boolean,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<SandboxRequest> {
   const copies: SandboxRequest["runs"][number][] = [];
-  for (const run of runs) copies.push(typeof run === "string" ? run : await joined(run, turns));
-  return { ...call, code: isKnown ? undefined : await joinInTurns(code, turns), runs: copies };
+  for (const run of runs) copies.push(typeof run === "string" ? run : await joined(run, yielder));
+  return { ...call, code: isKnown ? undefined : await joinYielding(code, yielder), runs: copies };
 }
 
 async function joined(
   texts: readonly LongText[],
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<Uint8Array<ArrayBuffer>[]> {
   const copies: Uint8Array<ArrayBuffer>[] = [];
-  for (const text of texts) copies.push(await joinInTurns(text, turns));
+  for (const text of texts) copies.push(await joinYielding(text, yielder));
   return copies;
 }
 

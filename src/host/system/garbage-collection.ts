@@ -57,7 +57,7 @@ export function growthPercent(aliveBytes: number, percentOfMany: number): number
  * collection costs as much as it finds alive: a whole batch of documents within a turn, next to
  * nothing between turns, less than waking the helpers.
  */
-export function collectBetweenTurns(): void {
+export function collectYielding(): void {
   setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);
   setFlagsFromString(HELPERS_FLAG);
 }

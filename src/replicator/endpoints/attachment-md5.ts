@@ -1,16 +1,16 @@
 /** Computes the digest of an attachment without keeping its bytes. */
-import { hexEncode, type Runtime, Turns } from "../../base/index.ts";
+import { hexEncode, type Runtime, Yielder } from "../../base/index.ts";
 
 /** As lower-case hex digits. */
 export async function attachmentMd5(
   { clock, digests }: Pick<Runtime, "clock" | "digests">,
   chunks: AsyncIterable<Uint8Array>,
 ): Promise<string> {
-  const turns = new Turns(clock);
+  const yielder = new Yielder(clock);
   const md5 = digests.createMd5();
   for await (const chunk of chunks) {
     md5.update(chunk);
-    if (turns.areDue) await turns.give();
+    if (yielder.isDue) await yielder.yield();
   }
   return hexEncode(md5.digest());
 }

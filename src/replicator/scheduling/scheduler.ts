@@ -12,8 +12,8 @@ import {
   Notifier,
   type Runtime,
   runTogether,
-  Turns,
   waitAtMost,
+  Yielder,
 } from "../../base/index.ts";
 import {
   type Job,
@@ -351,10 +351,10 @@ export class Scheduler {
     if (acceptance.kind === "none-due") return;
     // Starting a job processes its request, which may be long. An expulsion is handled after this
     // loop, and includes all jobs.
-    const turns = new Turns(this.#runtime.clock);
+    const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
-      if (turns.areDue) await turns.give();
+      if (yielder.isDue) await yielder.yield();
     }
   }
 

@@ -6,12 +6,12 @@ import {
   EMPTY_BYTES,
   type JsonValue,
   OperationalError,
-  outlineJsonInTurns,
-  parseInTurns,
+  outlineJsonYielding,
+  parseYielding,
   type Runtime,
   type ScanOptions,
-  Turns,
   valuesNow,
+  Yielder,
 } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
 import { namesSystemDatabase } from "../../../databases/index.ts";
@@ -341,12 +341,12 @@ export class HttpRequests {
     { budget, outline }: Whole,
     isRefusal: boolean,
   ): Promise<unknown> {
-    const turns = this.#turns();
+    const yielder = this.#yielder();
     const { depthMax, nestingMax } = outline ?? PARSED;
     const limits = { depthMax, nestingMax, valueCountMax: budget.valuesMax };
     try {
-      const scanned = await outlineJsonInTurns(body, limits, turns);
-      return outline === undefined ? await parseInTurns(scanned.text, turns) : scanned;
+      const scanned = await outlineJsonYielding(body, limits, yielder);
+      return outline === undefined ? await parseYielding(scanned.text, yielder) : scanned;
     } catch (error) {
       if (!isNoAnswer(error)) throw error;
       if (isTooMuch(error) && !isRefusal) throw this.tooLong(path, error.message);
@@ -398,7 +398,7 @@ export class HttpRequests {
    * Scans a response to this path, or a part of it, yielding in between. Throws like `outlineJson`.
    */
   outline(bytes: Uint8Array, path: string, limits: Partial<ScanOptions>): Promise<JsonValue> {
-    return this.#process(bytes, path, () => outlineJsonInTurns(bytes, limits, this.#turns()));
+    return this.#process(bytes, path, () => outlineJsonYielding(bytes, limits, this.#yielder()));
   }
 
   /**
@@ -411,8 +411,8 @@ export class HttpRequests {
     return during(`${length} bytes from ${this.shownUrl}${shownPath(path)}`, perform);
   }
 
-  #turns(): Turns {
-    return new Turns(this.#parts.runtime.clock);
+  #yielder(): Yielder {
+    return new Yielder(this.#parts.runtime.clock);
   }
 
   /** Pauses before a response that broke off is requested again. */

@@ -2,9 +2,9 @@
 import type { Clock } from "./runtime.ts";
 
 /** Longest time without yielding. Yielding costs little in comparison. */
-const TURN_MS = 10;
+const INTERVAL_MS = 10;
 
-export class Turns {
+export class Yielder {
   readonly #clock: Clock;
   #beganMs: number;
 
@@ -14,12 +14,12 @@ export class Turns {
   }
 
   /** Whether it is time to yield. Cheap enough to check every few microseconds. */
-  get areDue(): boolean {
-    return this.#clock.monotonicMs() - this.#beganMs >= TURN_MS;
+  get isDue(): boolean {
+    return this.#clock.monotonicMs() - this.#beganMs >= INTERVAL_MS;
   }
 
-  /** Yields to the event loop. Call it when `areDue`. */
-  async give(): Promise<void> {
+  /** Yields to the event loop. Call it when `isDue`. */
+  async yield(): Promise<void> {
     await this.#clock.sleep(0);
     this.#beganMs = this.#clock.monotonicMs();
   }
@@ -29,15 +29,15 @@ export class Turns {
 const COPIED_BYTES = 1_000_000;
 
 /** Concatenates the pieces into new memory, yielding to the event loop. */
-export async function joinInTurns(
+export async function joinYielding(
   pieces: readonly Uint8Array[],
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const joined = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
     for (let begin = 0; begin < piece.length; begin += COPIED_BYTES) {
-      if (turns.areDue) await turns.give();
+      if (yielder.isDue) await yielder.yield();
       const part = piece.subarray(begin, begin + COPIED_BYTES);
       joined.set(part, at);
       at += part.length;
