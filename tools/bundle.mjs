@@ -18,7 +18,7 @@ const bundle = await rolldown({
     "lease-beat-thread": "src/host/leases/lease-beat-thread.ts",
     "lease-process": "src/host/leases/lease-process.ts",
     "lmdb-lease-thread": "src/host/leases/lmdb-lease-thread.ts",
-    "lock-knock-thread": "src/host/lmdb/lock-knock-thread.ts",
+    "lock-wake-up-thread": "src/host/lmdb/lock-wake-up-thread.ts",
     "selector-thread": "src/host/sandbox/selector-thread.ts",
     "function-thread": "src/host/sandbox/function-thread.ts",
   },

@@ -136,7 +136,7 @@ async function measureRequest(node, path) {
 }
 
 /**
- * The node that holds the watcher. A node that holds all companions does. Where they are on two nodes, the second one is drained, so
+ * The node that holds the watcher. A node that holds all slotlessJobs does. Where they are on two nodes, the second one is drained, so
  * that the first one gets both. Throws when no node has both in the end.
  */
 async function watchingNode(nodes) {
@@ -153,7 +153,7 @@ async function watchingNode(nodes) {
   throw new Error("No node holds the watcher");
 }
 
-/** The node that alone holds jobs, when these are the companions; undefined: there was none after so many attempts. */
+/** The node that alone holds jobs, when these are the slotlessJobs; undefined: there was none after so many attempts. */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     if (attempt > 0) await pause(HOLDS_PAUSE_MS);

@@ -56,7 +56,7 @@ export interface Events {
     readonly message: string;
   };
   /** A replication process of this server reported its counters. */
-  "counts.told": { readonly rowCount: number };
+  "counts.reported": { readonly rowCount: number };
   /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
   /** A function of a design document called `log`. */

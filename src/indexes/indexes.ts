@@ -117,13 +117,14 @@ export class Index implements Indexing {
     }
     if (this.filter !== undefined && !document.passes(this.filter)) return undefined;
     const { bytes, isWhole } = this.#keys.entry(values);
-    const isTold = isWhole && this.paths.every((path, at) => document.hasPlainly(path, values[at]));
-    return { bytes, isTold };
+    const isExact =
+      isWhole && this.paths.every((path, at) => document.hasPlainly(path, values[at]));
+    return { bytes, isExact };
   }
 
   /** The stored values of an entry, with the paths of their fields. */
-  tell(told: Uint8Array): [path: readonly string[], value: JsonText][] {
-    const values = readValues(told, this.paths.length);
+  decodeValues(bytes: Uint8Array): [path: readonly string[], value: JsonText][] {
+    const values = readValues(bytes, this.paths.length);
     return this.paths.map((path, at) => [path, values[at] as JsonText]);
   }
 
@@ -136,7 +137,7 @@ export class Index implements Indexing {
 export interface EntryValues {
   readonly bytes: Uint8Array;
   /** Whether the bytes reproduce all values exactly as in the document, digit by digit. */
-  readonly isTold: boolean;
+  readonly isExact: boolean;
 }
 
 /** A document's position in an index. */
@@ -144,8 +145,8 @@ export interface Entry {
   readonly id: string;
   /** The bytes of its values and its id. */
   readonly place: Uint8Array;
-  /** Input of `Index.tell`; absent if only the document has the exact values. */
-  readonly told: Uint8Array | undefined;
+  /** Input of `Index.decodeValues`; absent if only the document has the exact values. */
+  readonly values: Uint8Array | undefined;
 }
 
 export interface EntriesOptions {
@@ -252,8 +253,8 @@ export class Indexes {
     const entries = page.entries.map(({ key, value }): Entry => {
       const place = key.slice(prefix.length);
       const id = value.subarray(MARK_LENGTH);
-      const told = value[0] === TOLD ? place.subarray(0, place.length - id.length) : undefined;
-      return { id: utf8Decode(id), place, told };
+      const values = value[0] === EXACT ? place.subarray(0, place.length - id.length) : undefined;
+      return { id: utf8Decode(id), place, values };
     });
     return { entries, stoppedBy: page.stoppedBy };
   }
@@ -470,11 +471,11 @@ async function conflictsOf(
 const ABOVE_ENTRIES = Uint8Array.of(0xff);
 
 /** Flag before the values or the id of an entry: whether it stores the exact values. */
-const TOLD = 1;
+const EXACT = 1;
 const MARK_LENGTH = 1;
 
-function markOf({ isTold }: EntryValues): Uint8Array {
-  return Uint8Array.of(isTold ? TOLD : 0);
+function markOf({ isExact }: EntryValues): Uint8Array {
+  return Uint8Array.of(isExact ? EXACT : 0);
 }
 
 /** Version of entries written by this program, with this collation. */

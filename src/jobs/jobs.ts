@@ -442,8 +442,8 @@ export class Jobs {
   }
 
   /** Random wait in milliseconds before accepting a job that woke all acceptors. */
-  standBackMs(): number {
-    return this.#queue.standBackMs();
+  acceptDelayMs(): number {
+    return this.#queue.acceptDelayMs();
   }
 
   /** Turns a job taken from the queue into a running one. */

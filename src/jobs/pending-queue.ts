@@ -4,7 +4,7 @@
  */
 import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
-import { Crowding } from "./crowding.ts";
+import { AcceptContention } from "./accept-contention.ts";
 import type { GroupQueue } from "./group-queue.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
@@ -37,7 +37,7 @@ export class PendingQueue {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
   readonly #groups: GroupQueue;
-  readonly #crowding = new Crowding();
+  readonly #contention = new AcceptContention();
   /** As of the last attempt. */
   #groupsHadJobs = false;
 
@@ -81,8 +81,8 @@ export class PendingQueue {
   }
 
   /** Random wait in milliseconds before accepting a job that woke all acceptors. */
-  standBackMs(): number {
-    return this.#crowding.standBackMs(this.#runtime.random);
+  acceptDelayMs(): number {
+    return this.#contention.acceptDelayMs(this.#runtime.random);
   }
 
   /** Jobs due at `dueBySec`, up to `limit`. A snapshot read. */
@@ -113,7 +113,7 @@ export class PendingQueue {
   async #takeGrouped(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
     const taken = await this.#groups.take(tx, type, wanted);
     this.#groupsHadJobs = taken.length > 0;
-    if (taken.length > 0) this.#crowding.note(tx);
+    if (taken.length > 0) this.#contention.note(tx);
     return taken;
   }
 
@@ -138,11 +138,11 @@ export class PendingQueue {
     { dueBySec, countMax }: Wanted,
   ): Promise<readonly KeyValue[]> {
     const range = this.#keys.pendingUntil(type, dueBySec);
-    const limit = this.#crowding.rowCount(countMax);
+    const limit = this.#contention.rowCount(countMax);
     const { entries } = await tx.snapshot.getRangePage(range, { limit });
     const batchCount = Math.ceil(entries.length / countMax);
     if (batchCount === 0) return [];
-    this.#crowding.note(tx);
+    this.#contention.note(tx);
     const start = this.#runtime.random.integer(batchCount) * countMax;
     return entries.slice(start, start + countMax);
   }

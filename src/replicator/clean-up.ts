@@ -9,7 +9,7 @@ import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
-import { stepFor } from "./jobs/job-wish.ts";
+import { stepFor } from "./jobs/job-input.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";

@@ -9,7 +9,7 @@
  *   jobs         the stored data of a job, its states, and decisions about it (`decide.ts`)
  *   alerts       notifications about jobs
  *   failures     lists of documents that did not arrive
- *   companions   jobs that a node runs outside its slots
+ *   slotless jobs   jobs that a node runs outside its slots
  *   parking      watchers that wake parked jobs
  *   nodes        reports of processes that run jobs, and drain orders
  *   documents    `_replicator` documents: effects of writes, and states written back
@@ -32,7 +32,6 @@ export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts
 export { Budgets } from "./budgets/budgets.ts";
 export { ChecksBusyError } from "./checks-busy.ts";
 export { CleanUp } from "./clean-up.ts";
-export { Companions } from "./companions/companions.ts";
 export type { Comparison, ComparisonObserver, Difference } from "./copying/compare-databases.ts";
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
@@ -156,4 +155,5 @@ export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
 export { isSameSecurity } from "./run/same-security.ts";
 export type { SchedulerParts } from "./scheduling/scheduler.ts";
 export { Scheduler } from "./scheduling/scheduler.ts";
+export { SlotlessJobs } from "./slotless/slotless-jobs.ts";
 export { httpDate, isoTime } from "./times.ts";

@@ -5,7 +5,7 @@ import type { Job } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { removeReplicationDocument } from "./documents/replication-document.ts";
 import type { SourceSequence } from "./endpoints/endpoint.ts";
-import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
+import { decideInput, type JobInput, type JobStep, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
 import type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 import {
   begunAnew,
@@ -89,7 +89,7 @@ export class JobCommands {
       if (job === undefined) return "missing";
       const control = await controls.get(tx, jobId);
       const phase = phaseOf(job, decodeJob(job));
-      const step = decideWish(WISHES[command.action], phase, control.isPaused);
+      const step = decideInput(INPUTS[command.action], phase, control.isPaused);
       return this.#carryOut(tx, step, job, { control, command });
     });
   }
@@ -182,7 +182,7 @@ interface Command extends Decider {
   readonly since?: SourceSequence;
 }
 
-const WISHES: Readonly<Record<Command["action"], JobWish>> = {
+const INPUTS: Readonly<Record<Command["action"], JobInput>> = {
   pause: "pause",
   resume: "resume",
   retry: "retry",

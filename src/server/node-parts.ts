@@ -16,7 +16,6 @@ import {
   Budgets,
   CleanUp,
   ClockSteps,
-  Companions,
   Endpoints,
   type EndpointsParts,
   FailureLists,
@@ -50,6 +49,7 @@ import {
   RuleStore,
   type RunCounts,
   Scheduler,
+  SlotlessJobs,
   SourceWatches,
   StoredLoginGates,
   SweepPace,
@@ -229,7 +229,7 @@ export function joinReplication(
     endpoints,
     pace: new SweepPace(runtime.clock),
   };
-  const companions = new Companions(parts, [
+  const slotlessJobs = new SlotlessJobs(parts, [
     new SourceWatches(watching),
     ...RULE_TYPES.map((type) => new RuleFollowers(watching, type)),
     parts.indexBuilds,
@@ -242,7 +242,7 @@ export function joinReplication(
   const scheduler = new Scheduler(
     { ...parts, nodes: new NodeStore(subspace) },
     worker,
-    companions,
+    slotlessJobs,
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
   parts.removedDatabases.haltJobs = (idPrefix) => scheduler.haltJobs(idPrefix);
@@ -279,10 +279,10 @@ export function followLocalRules(
   const leaseMs = config.workerLeaseSec * 1000;
   const worker = new JobWorker({ ...parts, renewer, node, processId, types, leaseMs });
   const watching = { ...parts, store, endpoints, pace: new SweepPace(runtime.clock) };
-  const companions = new Companions(parts, [new RuleFollowers(watching, LOCAL_RULE_TYPE)]);
+  const slotlessJobs = new SlotlessJobs(parts, [new RuleFollowers(watching, LOCAL_RULE_TYPE)]);
   return {
     name: "replicator.local-rules",
     run: (signal: AbortSignal): Promise<void> =>
-      worker.run(signal, (membership) => companions.run(membership, signal)),
+      worker.run(signal, (membership) => slotlessJobs.run(membership, signal)),
   };
 }

@@ -75,10 +75,10 @@ export function familyServices(
   if (config.replicationProcesses > 0) {
     assert(startProcess !== undefined, "Who wants further processes says how one is started");
     for (let number = 1; number <= config.replicationProcesses; number++) {
-      const onCounted = (told: unknown): void => {
-        const report = told as CountReport;
+      const onCounted = (reported: unknown): void => {
+        const report = reported as CountReport;
         counts.absorb(report);
-        runtime.trace.event("counts.told", { rowCount: report.length });
+        runtime.trace.event("counts.reported", { rowCount: report.length });
       };
       services.push(new ReplicationProcess(number, () => startProcess(shown.url, onCounted)));
     }

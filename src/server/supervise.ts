@@ -15,23 +15,23 @@ const HEALTHY_MS = 60_000;
 
 /**
  * Settles when the signal has aborted and all services have ended. Failures are announced, except
- * those that `isTold` knows from a trouble that was announced when it began, and of which each
+ * those that `isReported` knows from a trouble that was announced when it began, and of which each
  * attempt would tell again.
  */
 export async function supervise(
   runtime: Runtime,
   services: readonly Service[],
   signal: AbortSignal,
-  isTold: (error: unknown) => boolean = () => false,
+  isReported: (error: unknown) => boolean = () => false,
 ): Promise<void> {
-  await Promise.all(services.map((service) => keepRunning(runtime, service, signal, isTold)));
+  await Promise.all(services.map((service) => keepRunning(runtime, service, signal, isReported)));
 }
 
 async function keepRunning(
   { clock, trace }: Runtime,
   service: Service,
   signal: AbortSignal,
-  isTold: (error: unknown) => boolean,
+  isReported: (error: unknown) => boolean,
 ): Promise<void> {
   let failureCount = 1;
   while (!signal.aborted) {
@@ -41,7 +41,7 @@ async function keepRunning(
       await service.run(signal);
     } catch (error) {
       if (signal.aborted) return;
-      if (!isTold(error)) {
+      if (!isReported(error)) {
         trace.event("service.failed", { service: service.name, error: String(error), pauseMs });
       }
     }

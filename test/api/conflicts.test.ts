@@ -1,7 +1,7 @@
 /** Handlers whose transactions run twice, or whose commits do not tell what became of them, answer the same. */
 import { expect, test } from "vitest";
 import { spuriousConflicts } from "../support/faults/spurious-conflicts.ts";
-import { type Fate, unknownCommits } from "../support/faults/unknown-commits.ts";
+import { type CommitOutcome, unknownCommits } from "../support/faults/unknown-commits.ts";
 import { openFilms } from "./api.fixture.ts";
 
 test("what is done twice is seen once", async () => {
@@ -23,15 +23,15 @@ test("what is done twice is seen once", async () => {
   await pieces.return?.();
 });
 
-test.each<Fate>(["carried out", "lost"])(
+test.each<CommitOutcome>(["carried out", "lost"])(
   "a commit that does not tell, and was %s, is neither a conflict nor a loss",
-  async (fate) => {
-    const fates: Fate[] = [];
-    const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, fates) });
+  async (outcome) => {
+    const outcomes: CommitOutcome[] = [];
+    const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, outcomes) });
     const once = async (request: string, body?: unknown) => {
-      fates.push(fate);
+      outcomes.push(outcome);
       const answer = await ask(request, body === undefined ? {} : { body });
-      expect(fates).toEqual([]);
+      expect(outcomes).toEqual([]);
       return answer;
     };
     expect((await once("PUT /other")).status).toBe(201);

@@ -38,10 +38,10 @@ test("a commit that waits for the lock ends, though nobody knows that it waits",
 
 test("a process that closes the store while threads knock ends in good order", async () => {
   await withDirectory(async (directory) => {
-    const file = new URL("../../dist/host/lmdb/lock-knocks.js", import.meta.url);
+    const file = new URL("../../dist/host/lmdb/lock-wake-ups.js", import.meta.url);
     const script = `
-      import { LockKnocks } from ${JSON.stringify(file.href)};
-      const knocks = new LockKnocks({ directory: ${JSON.stringify(directory)} }, 0);
+      import { LockWakeUps } from ${JSON.stringify(file.href)};
+      const knocks = new LockWakeUps({ directory: ${JSON.stringify(directory)} }, 0);
       knocks.look({ isBusy: true, doneCount: 0 }, 60_000);
       await knocks.close();`;
     const child = spawn(process.execPath, ["--input-type=module", "--eval", script], {

@@ -64,12 +64,6 @@ export const EXPLAINED_FAULTS = [
     reason: "an unchanged entry is written again with the same value",
   },
   {
-    path: "src/indexes/collation.ts",
-    text: "if (yielder.isDue) await yielder.yield();\n      rank();",
-    replacement: "if (yielder.isDue) ;\n      rank();",
-    reason: "yielding to the event loop changes only the timing",
-  },
-  {
     path: "src/jobs/worker-ring.ts",
     text: "id > this.#self)",
     replacement: "id >= this.#self)",
@@ -124,7 +118,7 @@ export const EXPLAINED_FAULTS = [
     reason: "the length worth compressing is an estimate",
   },
   {
-    path: "src/replicator/companions/companions.ts",
+    path: "src/replicator/slotless/slotless-jobs.ts",
     text: "        this.#running.delete(run);\n",
     replacement: "        ;\n",
     reason: "only settled promises stay in the set, and waiting for these takes no time",

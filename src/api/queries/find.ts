@@ -118,7 +118,7 @@ async function* texts(
 }
 
 /** A document that may match, or the values in its entry; with the bookmark after it. */
-type Found = (FoundDocument | { readonly told: JsonText }) & { readonly bookmark: Bookmark };
+type Found = (FoundDocument | { readonly covered: JsonText }) & { readonly bookmark: Bookmark };
 
 interface FoundDocument {
   readonly database: Database;
@@ -175,7 +175,9 @@ class Scan {
       this.keyCount++;
       if (this.#call.yielder.isDue) await this.#call.yielder.yield();
       const document =
-        "told" in found ? viewedText(() => found.told, found.told.length) : this.#read(found);
+        "covered" in found
+          ? viewedText(() => found.covered, found.covered.length)
+          : this.#read(found);
       if (!(await documentSelector.matches(document, limits))) continue;
       // CouchDB stops at the first match after the page, and counts what it reads until there.
       if (this.returnedCount === limit) return;
@@ -241,17 +243,18 @@ class Scan {
     entries: readonly Entry[],
   ): Promise<Found[]> {
     const isCovering = isCovered(this.#plan.index, this.#query);
-    const toldBy = ({ told }: Entry): Uint8Array | undefined => (isCovering ? told : undefined);
-    const ids = entries.filter((entry) => toldBy(entry) === undefined).map(({ id }) => id);
+    const coveredBy = ({ values }: Entry): Uint8Array | undefined =>
+      isCovering ? values : undefined;
+    const ids = entries.filter((entry) => coveredBy(entry) === undefined).map(({ id }) => id);
     const winners = ids.length === 0 ? [] : await database.winners(tx, ids);
     const documents = new Map(ids.map((id, at) => [id, winners[at]]));
     const found = entries.map(async (entry): Promise<Found[]> => {
       const { id, place } = entry;
       const bookmark = { index: index.number, place };
-      const told = toldBy(entry);
-      if (told !== undefined) {
-        const values = [[["_id"], JSON.stringify(id)] as const, ...index.tell(told)];
-        return [{ bookmark, told: documentOf(values) }];
+      const covered = coveredBy(entry);
+      if (covered !== undefined) {
+        const values = [[["_id"], JSON.stringify(id)] as const, ...index.decodeValues(covered)];
+        return [{ bookmark, covered: documentOf(values) }];
       }
       const document = documents.get(id);
       if (document === undefined) return [];
@@ -306,10 +309,10 @@ class Scan {
 }
 
 function lengthOf(
-  found: readonly (Pick<FoundDocument, "view"> | { readonly told: JsonText })[],
+  found: readonly (Pick<FoundDocument, "view"> | { readonly covered: JsonText })[],
 ): number {
   const lengths = found.map(
-    (each) => ("told" in each ? each.told : each.view.document.body).length,
+    (each) => ("covered" in each ? each.covered : each.view.document.body).length,
   );
   return lengths.reduce((sum, length) => sum + length, 0);
 }

@@ -43,15 +43,15 @@ export function addNodesCommand(program: Command): void {
 async function drain(server: Server, asked: string) {
   await server.ask("POST", `${pathOf(asked)}/_drain`);
   const name = asked === "_local" ? await localName(server) : asked;
-  for (let told: number | undefined; ; await sleep(LOOK_MS)) {
+  for (let reported: number | undefined; ; await sleep(LOOK_MS)) {
     const { nodes } = nodesOf(await server.ask("GET", "/_tandem/nodes"));
     const named = nodes.filter((node) => node.id === name || node.name === name);
     const draining = named.filter(({ state, drained }) => state === "draining" && !drained);
     if (draining.length === 0)
       return [{ nodes: named }, () => "drained: it holds no jobs\n"] as const;
     const left = draining.reduce((count, { jobs }) => count + jobs, 0);
-    if (left !== told) process.stderr.write(`${counted(left, "job")} left\n`);
-    told = left;
+    if (left !== reported) process.stderr.write(`${counted(left, "job")} left\n`);
+    reported = left;
   }
 }
 

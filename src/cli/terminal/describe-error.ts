@@ -33,12 +33,12 @@ export function exitCodeOf(error: unknown): 1 | 2 {
  * is not silent.
  */
 export function retryReporter(): (failure: RetriedFailure) => void {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return ({ error, status }) => {
     const kind = error instanceof OperationalError ? `${error.code} ${error.details.cause}` : "";
     const key = error === undefined ? String(status) : kind;
-    if (told.has(key)) return;
-    told.add(key);
+    if (reported.has(key)) return;
+    reported.add(key);
     const sentence = error === undefined ? `a server answered ${status}` : describeError(error);
     process.stderr.write(`tandem: ${printable(sentence)}; trying again\n`);
   };

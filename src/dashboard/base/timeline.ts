@@ -18,8 +18,8 @@ const BAD_CAUSES = new Set([
   "malformed",
   "quarantined",
   "lost",
-  "met-transient",
-  "met-persistent",
+  "duplicate-of-transient",
+  "duplicate-of-persistent",
 ]);
 
 /**

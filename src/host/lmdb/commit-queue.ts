@@ -15,7 +15,7 @@ import {
 import { builtFile } from "../system/built-file.ts";
 import { ByteWriter } from "./byte-writer.ts";
 import type { CommitterThreadData } from "./committer-thread.ts";
-import type { CommitterProgress } from "./lock-knocks.ts";
+import type { CommitterProgress } from "./lock-wake-ups.ts";
 import {
   type CommitterAnswer,
   type CommitterMessage,

@@ -18,7 +18,7 @@ import { LmdbCommitQueue } from "./commit-queue.ts";
 import { DiskRoom } from "./disk-room.ts";
 import { GIVEN_UP_REASON, isGivenUp, openEnvironment, unavailable } from "./environment.ts";
 import type { LmdbDatabase } from "./layout.ts";
-import { LockKnocks } from "./lock-knocks.ts";
+import { LockWakeUps } from "./lock-wake-ups.ts";
 import { LoopTurn } from "./loop-turn.ts";
 import { LmdbSnapshots } from "./snapshots.ts";
 
@@ -56,7 +56,7 @@ export class LmdbEngine implements Engine {
   readonly #snapshots: LmdbSnapshots;
   readonly #changes: LmdbChangeFeed;
   readonly #commits: LmdbCommitQueue;
-  readonly #knocks: LockKnocks;
+  readonly #wakeUps: LockWakeUps;
   readonly #room: DiskRoom;
   readonly #pool = new SlabPool();
   readonly #turn = new LoopTurn();
@@ -88,7 +88,7 @@ export class LmdbEngine implements Engine {
         givenUp: () => this.#giveUp(),
       },
     );
-    this.#knocks = new LockKnocks({ directory, mapBytes }, this.#clock.monotonicMs());
+    this.#wakeUps = new LockWakeUps({ directory, mapBytes }, this.#clock.monotonicMs());
     this.#looks = setInterval(() => {
       this.#snapshots.freeOld();
       this.#room.look();
@@ -138,7 +138,7 @@ export class LmdbEngine implements Engine {
     this.#changes.close();
     await this.#commits.close();
     clearInterval(this.#looks);
-    await this.#knocks.close();
+    await this.#wakeUps.close();
     await this.#database.close();
   }
 
@@ -154,7 +154,7 @@ export class LmdbEngine implements Engine {
 
   #lookAtCommitter(): void {
     if (this.#failure !== undefined) return;
-    const waitedMs = this.#knocks.look(this.#commits.progress, this.#clock.monotonicMs());
+    const waitedMs = this.#wakeUps.look(this.#commits.progress, this.#clock.monotonicMs());
     if (waitedMs !== undefined) this.#trace.event("kv.lock-wait", { waitedMs });
   }
 

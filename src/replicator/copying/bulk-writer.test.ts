@@ -4,7 +4,7 @@ import { type Endpoint, EndpointError, TextDocument } from "../endpoints/endpoin
 import { MemoryRunFailures } from "../failures/run-failures.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter } from "./bulk-writer.ts";
-import { Blame } from "./copy-blame.ts";
+import { FailureAttribution } from "./failure-attribution.ts";
 
 const { signal } = new AbortController();
 const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
@@ -39,7 +39,11 @@ function openTarget(isGuilty: (id: string) => boolean) {
       counted.docWriteFailures += docWriteFailures;
     },
   };
-  const writer = new BulkWriter({ target, blame: Blame.ofTarget(target) }, observer, outcome);
+  const writer = new BulkWriter(
+    { target, attribution: FailureAttribution.ofTarget(target) },
+    observer,
+    outcome,
+  );
   return {
     writes,
     asked,

@@ -16,14 +16,14 @@ import {
 import { namedRevision } from "../endpoints/named-revision.ts";
 import { mayConcernOne } from "../endpoints/suspicion.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
-import type { Blame } from "./copy-blame.ts";
+import type { FailureAttribution } from "./failure-attribution.ts";
 
 /** Maximum text per write, as in CouchDB 3.5. */
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface BulkWriterParts {
   readonly target: Pick<Endpoint, "writeDocuments">;
-  readonly blame: Blame;
+  readonly attribution: FailureAttribution;
 }
 
 /** Documents for which the target failed, and the error. */
@@ -67,7 +67,7 @@ export class BulkWriter {
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
       // Check first whether the target fails as a whole, to avoid repeated requests.
-      await this.#parts.blame.examine(unwritten.cause, signal);
+      await this.#parts.attribution.examine(unwritten.cause, signal);
       await splitRefused(unwritten, {
         write: (half) => this.#write(half, signal, { once: true }),
         refuse: (document, error) => this.#writeLast(document, error, signal),
@@ -83,7 +83,7 @@ export class BulkWriter {
     signal: AbortSignal,
     options?: { readonly once: boolean },
   ): Promise<readonly Unwritten[]> {
-    const { target, blame } = this.#parts;
+    const { target, attribution } = this.#parts;
     let failures: readonly WriteFailure[];
     try {
       failures = await target.writeDocuments(documents, signal, options);
@@ -100,14 +100,14 @@ export class BulkWriter {
       if (!failedIds.has(document.id)) this.#outcome.written(document);
     const writtenCount = documents.length - failures.length;
     this.#observer.count({ docsWritten: writtenCount, docWriteFailures: refused.length });
-    blame.succeeded(writtenCount + refused.length);
+    attribution.succeeded(writtenCount + refused.length);
     return unwritten.filter((part) => part !== undefined);
   }
 
   async #writeLast(document: PlainDocument, error: unknown, signal: AbortSignal): Promise<void> {
     const { id } = document;
     const isListed = this.#observer.failures.has(id);
-    const answer = await this.#parts.blame.passOver(error, isListed, signal);
+    const answer = await this.#parts.attribution.passOver(error, isListed, signal);
     // The target works now, so another attempt is conclusive; earlier ones may have met it in
     // trouble.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;

@@ -33,12 +33,12 @@ import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { Omissions } from "../request/replication.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
-import { AloneStage } from "./alone-stage.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { ByteRoom } from "./byte-room.ts";
-import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
-import { Blame } from "./copy-blame.ts";
+import { FailureAttribution } from "./failure-attribution.ts";
+import { type CopierParts, IsolatedCopy, isDesignDocument } from "./isolated-copy.ts";
+import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
@@ -88,10 +88,10 @@ export class BatchCopier {
   readonly #omissions: Omissions | undefined;
   readonly #copyLimits: CopyLimits;
   readonly #observer: BatchObserver;
-  readonly #sourceBlame: Blame;
-  readonly #targetBlame: Blame;
+  readonly #sourceAttribution: FailureAttribution;
+  readonly #targetAttribution: FailureAttribution;
   /** Shared by all copiers of the job. */
-  readonly #alone: AloneStage;
+  readonly #isolated: IsolatedCopyStage;
   readonly #copierTurns: Turns;
   readonly #retryTurns: Turns;
   readonly #reading: Stage;
@@ -113,12 +113,15 @@ export class BatchCopier {
     this.#omissions = omissions;
     this.#copyLimits = copyLimits;
     this.#observer = observer;
-    this.#sourceBlame = Blame.ofSource(source);
-    this.#targetBlame = Blame.ofTarget(target);
+    this.#sourceAttribution = FailureAttribution.ofSource(source);
+    this.#targetAttribution = FailureAttribution.ofTarget(target);
     if (parts.lacksAll === true) this.#revisionsDifference.expectVain(runtime.clock.monotonicMs());
-    const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
-    const copier = new LoneCopier({ ...parts, ...blames }, observer);
-    this.#alone = new AloneStage({ runtime, source, target, options, copier });
+    const attributions = {
+      sourceAttribution: this.#sourceAttribution,
+      targetAttribution: this.#targetAttribution,
+    };
+    const copier = new IsolatedCopy({ ...parts, ...attributions }, observer);
+    this.#isolated = new IsolatedCopyStage({ runtime, source, target, options, copier });
     this.#reading = openStage(options);
     this.#writing = openStage(options);
     const { turns: reading } = this.#reading;
@@ -234,7 +237,7 @@ export class BatchCopier {
     );
     const notSmall = await this.#copySmall(small, outcome, turns, signal);
     const alone = [...bulk.alone, ...notSmall];
-    if (alone.length > 0) await turns.write(() => this.#copyAlone(alone, outcome, signal));
+    if (alone.length > 0) await turns.write(() => this.#copyIsolated(alone, outcome, signal));
     await outcome.record(revisions);
     return outcome.failures;
   }
@@ -291,18 +294,18 @@ export class BatchCopier {
     return alone;
   }
 
-  async #copyAlone(
+  async #copyIsolated(
     requests: readonly RevisionRequest[],
     outcome: BatchOutcome,
     signal: AbortSignal,
   ): Promise<void> {
     const writer = this.#openWriter(outcome);
-    await this.#alone.copy(requests, writer, outcome, signal);
+    await this.#isolated.copy(requests, writer, outcome, signal);
     await writer.flush(signal);
   }
 
   #openWriter(outcome: BatchOutcome): BulkWriter {
-    const parts = { target: this.#timedTarget, blame: this.#targetBlame };
+    const parts = { target: this.#timedTarget, attribution: this.#targetAttribution };
     return new BulkWriter(parts, this.#observer, outcome);
   }
 
@@ -399,7 +402,7 @@ export class BatchCopier {
     } catch (error) {
       signal.throwIfAborted();
       if (!mayConcernOneAsked(error)) throw error;
-      await this.#targetBlame.examine(error, signal);
+      await this.#targetAttribution.examine(error, signal);
       choice.giveUp(clock.monotonicMs());
       return undefined;
     }
@@ -466,7 +469,7 @@ export class BatchCopier {
       }
     }
     const readCount = requests.length - alone.length;
-    this.#sourceBlame.succeeded(readCount);
+    this.#sourceAttribution.succeeded(readCount);
     this.#observer.count({ docsRead: readCount, docsLeftOut: leftOutCount });
     return alone;
   }
@@ -506,7 +509,7 @@ export class BatchCopier {
     }
     const usedCount = page.length - alone.length;
     const readCount = usedCount - small.length;
-    this.#sourceBlame.succeeded(usedCount);
+    this.#sourceAttribution.succeeded(usedCount);
     this.#bulkGet.record(page.length, usedCount, this.#runtime.clock.monotonicMs());
     this.#observer.count({
       bulkGetAttempts: page.length,

@@ -28,8 +28,8 @@ import {
   type ReplicationJobData,
 } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
+import { stepWhenAskedAgain } from "../jobs/job-input.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
-import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { replaceJob } from "../jobs/replace-job.ts";
 import type { StoredLoginGates } from "../logins/stored-login-gates.ts";

@@ -4,11 +4,11 @@ import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
 import {
   decideDue,
+  decideInput,
   decideList,
   decideRun,
-  decideWish,
+  JOB_INPUTS,
   JOB_PHASES,
-  JOB_WISHES,
   type JobKind,
   kindOf,
   NEVER_SEC,
@@ -34,12 +34,12 @@ const CAUSE: FailureCause = {
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
   "round-completed": "none",
-  quiet: "none",
+  "caught-up": "none",
   crashed: CAUSE,
-  "put-off": CAUSE,
+  "rate-limited": CAUSE,
   "store-refused": CAUSE,
-  "met-transient": { ...NO_PLACE, class: "duplicate" },
-  "met-persistent": { ...NO_PLACE, class: "duplicate" },
+  "duplicate-of-transient": { ...NO_PLACE, class: "duplicate" },
+  "duplicate-of-persistent": { ...NO_PLACE, class: "duplicate" },
   malformed: { ...NO_PLACE, class: "invalid" },
   quarantined: { ...NO_PLACE, class: "other" },
 };
@@ -53,15 +53,15 @@ const KINDS: readonly JobKind[] = [
 const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind: Kind }> } = {
   completed: { kind: "completed", result: { ok: true } },
   "round-completed": { kind: "round-completed", nextSec: 150 },
-  "not-now": { kind: "not-now", nextSec: 150 },
-  quiet: { kind: "quiet", updateSequence: "7-x", pending: 0, startTimes: undefined },
+  "outside-schedule": { kind: "outside-schedule", nextSec: 150 },
+  "caught-up": { kind: "caught-up", updateSequence: "7-x", pending: 0, startTimes: undefined },
   stopped: { kind: "stopped" },
   stalled: { kind: "stalled", reason: "nothing moved" },
   crashed: { kind: "crashed", failure: FAILURE, cause: CAUSE, unreachable: "http://host" },
-  "put-off": { kind: "put-off", failure: FAILURE, cause: CAUSE },
+  "rate-limited": { kind: "rate-limited", failure: FAILURE, cause: CAUSE },
   "store-refused": { kind: "store-refused", failure: FAILURE, cause: CAUSE },
-  "met-transient": { kind: "met-transient", failure: FAILURE },
-  "met-persistent": { kind: "met-persistent", failure: FAILURE },
+  "duplicate-of-transient": { kind: "duplicate-of-transient", failure: FAILURE },
+  "duplicate-of-persistent": { kind: "duplicate-of-persistent", failure: FAILURE },
   malformed: { kind: "malformed", failure: FAILURE },
   quarantined: { kind: "quarantined", failure: FAILURE },
   "list-tried": { kind: "list-tried" },
@@ -107,11 +107,11 @@ describe("the page", () => {
     expect(shown).toEqual(decided);
   });
 
-  test("says what is done about each wish, wherever the job is", () => {
-    const shown = [...tableOf("wish")];
-    const decided = JOB_WISHES.map((wish) => [
-      wish,
-      [...JOB_PHASES.map((phase) => STEPS[phase][wish]), STEPS_WHEN_PAUSED[wish] ?? "the same"],
+  test("says what is done about each input, wherever the job is", () => {
+    const shown = [...tableOf("input")];
+    const decided = JOB_INPUTS.map((input) => [
+      input,
+      [...JOB_PHASES.map((phase) => STEPS[phase][input]), STEPS_WHEN_PAUSED[input] ?? "the same"],
     ]);
     expect(shown).toEqual(decided);
   });
@@ -144,24 +144,24 @@ describe.each(KINDS)("a %s job", (kind) => {
   });
 
   test.each(Object.values(ENDINGS))("whose run ended as $kind", (ending) => {
-    const fate = decideRun(ending, job, before, facts);
+    const disposition = decideRun(ending, job, before, facts);
     const outcome = OUTCOMES[ending.kind][kind];
-    expect(fate.state).toBe(outcome === "same" ? before.state : outcome);
-    const types = fate.events.map(({ type }) => type);
+    expect(disposition.state).toBe(outcome === "same" ? before.state : outcome);
+    const types = disposition.events.map(({ type }) => type);
     switch (outcome) {
       case "same":
-        expect(fate).toMatchObject({ result: before.result, errorCount: 3, stallCount: 1 });
+        expect(disposition).toMatchObject({ result: before.result, errorCount: 3, stallCount: 1 });
         expect(types).toEqual(["stopped"]);
-        expect(fate.due).toBe(
+        expect(disposition.due).toBe(
           { "list-stopped": NOW_SEC, "list-met": NOW_SEC + 5 }[ending.kind as string] ?? "list",
         );
         break;
       case "completed":
-        expect(fate).toMatchObject({ result: { ok: true }, errorCount: 0, stallCount: 0 });
-        expect([types, fate.due]).toEqual([["stopped"], "list"]);
+        expect(disposition).toMatchObject({ result: { ok: true }, errorCount: 0, stallCount: 0 });
+        expect([types, disposition.due]).toEqual([["stopped"], "list"]);
         break;
       case "parked":
-        expect(fate).toMatchObject({ errorCount: 0, stallCount: 0, due: NOW_SEC + 14_400 });
+        expect(disposition).toMatchObject({ errorCount: 0, stallCount: 0, due: NOW_SEC + 14_400 });
         expect(types).toEqual(["parked"]);
         break;
       case "pending": {
@@ -172,21 +172,25 @@ describe.each(KINDS)("a %s job", (kind) => {
           ? { errorCount: 0, stallCount: 0 }
           : { errorCount: 3, stallCount: isStall ? 2 : 1 };
         const due = "nextSec" in ending ? ending.nextSec : NOW_SEC;
-        expect(fate).toMatchObject({ ...counts, due });
+        expect(disposition).toMatchObject({ ...counts, due });
         break;
       }
       case "crashing":
         expect(types).toEqual(["crashed", "pending"]);
-        expect(fate).toMatchObject({ failure: FAILURE, errorCount: 4 });
-        expect(fate.due).toBe(NOW_SEC + (ending.kind === "store-refused" ? 30 : 400));
-        expect(fate.unreachable).toBe(ending.kind === "crashed" ? "http://host" : undefined);
+        expect(disposition).toMatchObject({ failure: FAILURE, errorCount: 4 });
+        expect(disposition.due).toBe(NOW_SEC + (ending.kind === "store-refused" ? 30 : 400));
+        expect(disposition.unreachable).toBe(ending.kind === "crashed" ? "http://host" : undefined);
         break;
       case "failed":
         expect(types).toEqual(["crashed"]);
-        expect(fate).toMatchObject({ failure: FAILURE, errorCount: 4, unreachable: undefined });
-        expect(fate.due).toBe(ending.kind === "met-persistent" ? "ended" : "list");
+        expect(disposition).toMatchObject({
+          failure: FAILURE,
+          errorCount: 4,
+          unreachable: undefined,
+        });
+        expect(disposition.due).toBe(ending.kind === "duplicate-of-persistent" ? "ended" : "list");
     }
-    if (outcome !== "crashing" && outcome !== "failed") expect(fate.failure).toBeUndefined();
+    if (outcome !== "crashing" && outcome !== "failed") expect(disposition.failure).toBeUndefined();
   });
 });
 
@@ -236,8 +240,8 @@ describe("the list of failures of a job that has ended", () => {
     ["completed", { ...list, isAsked: true, isEmpty: true }, now],
     ["failed", list, never],
     ["failed", { ...list, isAsked: true }, { dueAtSec: undefined, request: "end" }],
-  ] as const)("of one that is %s, %j", (state, asked, fate) => {
-    expect(decideList(state, asked, NOW_SEC)).toEqual(fate);
+  ] as const)("of one that is %s, %j", (state, asked, disposition) => {
+    expect(decideList(state, asked, NOW_SEC)).toEqual(disposition);
   });
 });
 
@@ -251,11 +255,11 @@ test.each([
 });
 
 describe.each(JOB_PHASES)("a job that is %s", (phase) => {
-  test.each(JOB_WISHES)("when somebody wants %s of it", (wish) => {
-    expect(decideWish(wish, phase, false)).toBe(STEPS[phase][wish]);
-    const stands = STEPS[phase][wish] === "refuse-ended";
-    const whenPaused = (!stands && STEPS_WHEN_PAUSED[wish]) || STEPS[phase][wish];
-    expect(decideWish(wish, phase, true)).toBe(whenPaused);
+  test.each(JOB_INPUTS)("when somebody wants %s of it", (input) => {
+    expect(decideInput(input, phase, false)).toBe(STEPS[phase][input]);
+    const stands = STEPS[phase][input] === "refuse-ended";
+    const whenPaused = (!stands && STEPS_WHEN_PAUSED[input]) || STEPS[phase][input];
+    expect(decideInput(input, phase, true)).toBe(whenPaused);
   });
 
   test("is that by what its queue and its data say", () => {

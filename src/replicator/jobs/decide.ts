@@ -41,12 +41,12 @@ export type RunEnding =
   /** All changes were copied; the schedule starts the next run. */
   | { readonly kind: "round-completed"; readonly nextSec: number }
   /** The schedule postpones the run: outside its hours, or too few pending changes. */
-  | { readonly kind: "not-now"; readonly nextSec: number }
+  | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
    * The source is idle and everything up to `updateSequence` has arrived, or too little changed.
    */
   | {
-      readonly kind: "quiet";
+      readonly kind: "caught-up";
       readonly updateSequence: SourceSequence;
       readonly pending: number;
       /** Undefined if the run has not asked both sides. */
@@ -65,7 +65,7 @@ export type RunEnding =
     }
   /** A server demanded a longer pause than allowed (`max_backoff`). */
   | {
-      readonly kind: "put-off";
+      readonly kind: "rate-limited";
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
     }
@@ -76,8 +76,8 @@ export type RunEnding =
       readonly cause: FailureCause;
     }
   /** Another job owns the replication. */
-  | { readonly kind: "met-transient"; readonly failure: ReplicationFailure }
-  | { readonly kind: "met-persistent"; readonly failure: ReplicationFailure }
+  | { readonly kind: "duplicate-of-transient"; readonly failure: ReplicationFailure }
+  | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
   /** Nodes have died running it (`hazard.ts`): an operator has to decide. */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
@@ -102,17 +102,17 @@ const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
 export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKind, Outcome>>>> = {
   completed: ALL("completed"),
   "round-completed": ALL("pending"),
-  "not-now": ALL("pending"),
-  quiet: ALL("parked"),
+  "outside-schedule": ALL("pending"),
+  "caught-up": ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
   // A transient one-shot job has a waiting caller. Users rely on retries of the others.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
-  "put-off": ALL("crashing"),
+  "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
-  "met-transient": ALL("crashing"),
+  "duplicate-of-transient": ALL("crashing"),
   // A rule requests its job only once, so it has to wait until the document is deleted.
-  "met-persistent": { ...ALL("failed"), rule: "crashing" },
+  "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
   "list-tried": ALL("same"),
@@ -121,7 +121,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
 };
 
 /** Changes written at the end of a run. */
-export type Fate = Ended & {
+export type Disposition = Ended & {
   /** Seconds since the epoch; `list` defers to `decideList`; `ended` means never. */
   readonly due: number | "list" | "ended";
   /** An unreachable server whose recovery ends the job's pause. */
@@ -156,7 +156,7 @@ export function decideRun(
   job: ReplicationJobData,
   before: ReplicationJobData,
   { nowSec, pauseSec, chance, auditIntervalSec }: RunFacts,
-): Fate {
+): Disposition {
   const outcome = OUTCOMES[ending.kind][kindOf(job)];
   const { stallCount } = job;
   const { errorCount } = job;
@@ -221,7 +221,7 @@ export function decideRun(
       const errors = errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
       // The replication's owner handles a request to retry the list.
-      const due = ending.kind === "met-persistent" ? "ended" : "list";
+      const due = ending.kind === "duplicate-of-persistent" ? "ended" : "list";
       return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }
   }
@@ -231,13 +231,13 @@ export function decideRun(
 function countsAfter(
   kind: RunEnding["kind"],
   { errorCount, stallCount }: Pick<ReplicationJobData, "errorCount" | "stallCount">,
-): Pick<Fate, "errorCount" | "stallCount" | "succeeds"> {
+): Pick<Disposition, "errorCount" | "stallCount" | "succeeds"> {
   if (kind === "round-completed") return { errorCount: 0, stallCount: 0, succeeds: true };
   const stalls = kind === "stalled" ? stallCount + 1 : stallCount;
   return { errorCount, stallCount: stalls, succeeds: false };
 }
 
-function dueForList(kind: RunEnding["kind"], nowSec: number): Fate["due"] {
+function dueForList(kind: RunEnding["kind"], nowSec: number): Disposition["due"] {
   if (kind === "list-stopped") return nowSec;
   return kind === "list-met" ? nowSec + LIST_PAUSE_SEC : "list";
 }
@@ -251,11 +251,11 @@ function failureOf(ending: RunEnding): ReplicationFailure {
 function causeOf(ending: RunEnding): FailureCause | undefined {
   switch (ending.kind) {
     case "crashed":
-    case "put-off":
+    case "rate-limited":
     case "store-refused":
       return ending.cause;
-    case "met-transient":
-    case "met-persistent":
+    case "duplicate-of-transient":
+    case "duplicate-of-persistent":
       return { ...NO_PLACE, class: "duplicate" };
     case "malformed":
       return { ...NO_PLACE, class: "invalid" };
@@ -359,7 +359,7 @@ export function phaseOf(
  *   changed       the source of a parked job has changed, or can no longer be watched
  *   old           it ended longer ago than results are kept
  */
-export const JOB_WISHES = [
+export const JOB_INPUTS = [
   "pause",
   "resume",
   "retry",
@@ -373,7 +373,7 @@ export const JOB_WISHES = [
   "changed",
   "old",
 ] as const;
-export type JobWish = (typeof JOB_WISHES)[number];
+export type JobInput = (typeof JOB_INPUTS)[number];
 
 /**
  * Reaction to a request.
@@ -404,7 +404,7 @@ export type JobStep =
   | "remove";
 
 /** Reactions by phase. A running job is notified through its watch. */
-export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobWish, JobStep>>>> = {
+export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobInput, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
   parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },
   running: {
@@ -418,7 +418,7 @@ export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobWish, JobStep>>
   failed: ended(),
 };
 
-function waiting(differing: Pick<Record<JobWish, JobStep>, "same" | "reachable">) {
+function waiting(differing: Pick<Record<JobInput, JobStep>, "same" | "reachable">) {
   return {
     pause: "pause",
     resume: "nothing",
@@ -431,7 +431,7 @@ function waiting(differing: Pick<Record<JobWish, JobStep>, "same" | "reachable">
     changed: "nothing",
     old: "nothing",
     ...differing,
-  } as const satisfies Record<JobWish, JobStep>;
+  } as const satisfies Record<JobInput, JobStep>;
 }
 
 function ended() {
@@ -440,11 +440,11 @@ function ended() {
     pause: "refuse-ended",
     stop: "nothing",
     old: "remove",
-  } as const satisfies Record<JobWish, JobStep>;
+  } as const satisfies Record<JobInput, JobStep>;
 }
 
 /** Exceptions for paused jobs, in any phase. */
-export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobWish, JobStep>>> = {
+export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobInput, JobStep>>> = {
   pause: "nothing",
   resume: "due",
   retry: "refuse-paused",
@@ -454,8 +454,8 @@ export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobWish, JobStep>>> = {
   changed: "nothing",
 };
 
-export function decideWish(wish: JobWish, phase: JobPhase, isPaused: boolean): JobStep {
-  const step = STEPS[phase][wish];
+export function decideInput(input: JobInput, phase: JobPhase, isPaused: boolean): JobStep {
+  const step = STEPS[phase][input];
   if (!isPaused || step === "refuse-ended") return step;
-  return STEPS_WHEN_PAUSED[wish] ?? step;
+  return STEPS_WHEN_PAUSED[input] ?? step;
 }

@@ -328,11 +328,12 @@ export type Ended = JobOutcome &
 /** Applies the decision about an ended run. */
 export function ended(
   data: ReplicationJobData,
-  fate: Ended,
+  disposition: Ended,
   { nowMs, historyLengthMax }: Noted,
 ): ReplicationJobData {
-  const { state, failure, result, errorCount, stallCount, startTimes, succeeds, cause } = fate;
-  const timed = fate.events.map((event) => ({ ...event, timeMs: nowMs }));
+  const { state, failure, result, errorCount, stallCount, startTimes, succeeds, cause } =
+    disposition;
+  const timed = disposition.events.map((event) => ({ ...event, timeMs: nowMs }));
   const hasFailed = failure !== undefined && cause !== undefined;
   const failing = hasFailed ? failingAfter(data.failing, failure, cause, nowMs) : data.failing;
   return {

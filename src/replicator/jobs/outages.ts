@@ -20,7 +20,7 @@ import { ReplicatorKeys } from "../replicator-keys.ts";
 import type { JobControls } from "./job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
-import { stepFor } from "./job-wish.ts";
+import { stepFor } from "./job-input.ts";
 
 /** Interval of probes, cluster-wide. */
 const PROBE_INTERVAL_MS = 5000;

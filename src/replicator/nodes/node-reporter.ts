@@ -69,7 +69,7 @@ export class NodeReporter {
   async run(signal: AbortSignal): Promise<void> {
     const { runtime, kv, scheduler } = this.#parts;
     let isHeard = false;
-    let told: { readonly worker: WorkerId; readonly isDraining: boolean } | undefined;
+    let reported: { readonly worker: WorkerId; readonly isDraining: boolean } | undefined;
     while (!signal.aborted) {
       const report = this.#report(isHeard);
       const minute = this.#minute();
@@ -86,9 +86,12 @@ export class NodeReporter {
       );
       scheduler.setDraining(isDraining);
       const { worker } = report ?? {};
-      if (worker !== undefined && (worker !== told?.worker || isHeard !== told.isDraining)) {
-        told = { worker, isDraining: isHeard };
-        runtime.trace.event("node.reported", { id: this.id, ...told });
+      if (
+        worker !== undefined &&
+        (worker !== reported?.worker || isHeard !== reported.isDraining)
+      ) {
+        reported = { worker, isDraining: isHeard };
+        runtime.trace.event("node.reported", { id: this.id, ...reported });
       }
       // Report the change immediately.
       if (isDraining !== isHeard) this.#heard.notify();

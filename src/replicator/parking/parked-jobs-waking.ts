@@ -5,7 +5,7 @@ import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE, woken } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
-import { stepFor } from "../jobs/job-wish.ts";
+import { stepFor } from "../jobs/job-input.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
 

@@ -2,7 +2,6 @@
 import { backoff, type Clock, runTogether } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
-import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
 import { describeFailure } from "../failures/failure.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -10,6 +9,11 @@ import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../jobs/parked-jobs.ts";
 import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts";
+import {
+  type SlotlessJobsParts,
+  type SlotlessJobType,
+  showLife,
+} from "../slotless/slotless-jobs.ts";
 import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
 import type { SweepPace } from "./sweep-pace.ts";
@@ -18,7 +22,7 @@ import { type WatchedServer, WatchedStore } from "./watched-server.ts";
 /** Pause before an unreachable source is retried; doubled each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
 
-export interface SourceWatchesParts extends CompanionParts {
+export interface SourceWatchesParts extends SlotlessJobsParts {
   readonly controls: JobControls;
   readonly parked: ParkedJobs;
   readonly databases: DatabaseRegistry;
@@ -36,7 +40,7 @@ const LOST_ATTEMPTS_MAX = 7;
 /** How a watcher's run ended: no parked jobs, stopped, or source unreachable. */
 type Ending = "unwatched" | "stopped" | "lost";
 
-export class SourceWatches implements CompanionWork {
+export class SourceWatches implements SlotlessJobType {
   readonly type = SOURCE_WATCH_TYPE;
   readonly #parts: SourceWatchesParts;
   readonly #clock: Clock;

@@ -2,12 +2,12 @@
 import { abortWith, errorCode, type JsonText, runTogether, Utf8Text } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type HeldJob, type JobData, JobHaltedError } from "../../jobs/index.ts";
-import type { CompanionParts, CompanionWork } from "../companions/companions.ts";
 import { describeFailure } from "../failures/failure.ts";
 import { QUESTION_TYPE } from "../jobs/parked-jobs.ts";
 import type { ReplicationChecks } from "../replication-checks.ts";
 import { replicationMembers } from "../request/parse-fields.ts";
 import type { RulePlans } from "../rules/rule-plans.ts";
+import type { SlotlessJobsParts, SlotlessJobType } from "../slotless/slotless-jobs.ts";
 import type { CheckAnswer } from "./asked-questions.ts";
 import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
@@ -16,7 +16,7 @@ const AGE_MS_MAX = 120_000;
 /** Unclaimed answers deleted along with each question. */
 const FORGOTTEN_MAX = 100;
 
-export interface QuestionsParts extends CompanionParts {
+export interface QuestionsParts extends SlotlessJobsParts {
   readonly checks: Pick<ReplicationChecks, "check">;
   readonly rulePlans: Pick<RulePlans, "ofPut">;
 }
@@ -35,7 +35,7 @@ interface PlanQuestion {
   readonly owner: Authority;
 }
 
-export class Questions implements CompanionWork {
+export class Questions implements SlotlessJobType {
   readonly type = QUESTION_TYPE;
   readonly #parts: QuestionsParts;
 
@@ -120,7 +120,9 @@ export class Questions implements CompanionWork {
   }
 
   /** Deletes answers whose askers have gone. */
-  async #forget(tx: Parameters<Parameters<CompanionParts["kv"]["transact"]>[0]>[0]): Promise<void> {
+  async #forget(
+    tx: Parameters<Parameters<SlotlessJobsParts["kv"]["transact"]>[0]>[0],
+  ): Promise<void> {
     const { jobs, runtime } = this.#parts;
     const page = await jobs.list(tx, QUESTION_TYPE, { limit: FORGOTTEN_MAX });
     for (const job of page.entries) {

@@ -19,7 +19,7 @@ import { type AddJobParts, addJob } from "../jobs/add-job.ts";
 import { phaseOf } from "../jobs/decide.ts";
 import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
-import { stepFor, stepWhenAskedAgain } from "../jobs/job-wish.ts";
+import { stepFor, stepWhenAskedAgain } from "../jobs/job-input.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { replaceJob } from "../jobs/replace-job.ts";
 import { ruleJobId } from "../jobs/rule-jobs.ts";

@@ -1,11 +1,15 @@
 /** Rules followed by this node (`rule-follower.ts`), outside its slots. */
 import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
-import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import { describeFailure } from "../failures/failure.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 import type { RULE_TYPES } from "../jobs/rule-jobs.ts";
+import {
+  type SlotlessJobsParts,
+  type SlotlessJobType,
+  showLife,
+} from "../slotless/slotless-jobs.ts";
 import { type ListedServerParts, openListedServer } from "./listed-server.ts";
 import { parseRule } from "./rule.ts";
 import {
@@ -21,12 +25,12 @@ const PAUSE_SEC = { min: 1, max: 60 };
 
 export interface RuleFollowersParts
   extends RuleFollowerParts,
-    CompanionParts,
+    SlotlessJobsParts,
     Omit<ListedServerParts, "kv"> {
-  readonly config: RuleFollowerParts["config"] & CompanionParts["config"];
+  readonly config: RuleFollowerParts["config"] & SlotlessJobsParts["config"];
 }
 
-export class RuleFollowers implements CompanionWork {
+export class RuleFollowers implements SlotlessJobType {
   readonly type: (typeof RULE_TYPES)[number];
   readonly #parts: RuleFollowersParts;
 

@@ -24,11 +24,11 @@ import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../jobs/backlog.ts";
 import type { Backlogs } from "../jobs/backlogs.ts";
 import {
+  type Disposition,
   decideDue,
   decideList,
   decideParked,
   decideRun,
-  type Fate,
   type RunEnding,
 } from "../jobs/decide.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
@@ -510,39 +510,40 @@ export class HeldReplication {
     const chance = runtime.random.ratio();
     const { auditIntervalSec } = config;
     const facts = { nowSec, pauseSec, chance, auditIntervalSec };
-    const fate = decideRun(ending, this.#data, before, facts);
-    this.#announce(ending, fate, nowSec);
-    const { state, unreachable } = fate;
+    const disposition = decideRun(ending, this.#data, before, facts);
+    this.#announce(ending, disposition, nowSec);
+    const { state, unreachable } = disposition;
     // The feed has ended: later changes belong to the next run.
     if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
-    } else if (ending.kind === "quiet") this.noteChangesPending(ending.pending);
+    } else if (ending.kind === "caught-up") this.noteChangesPending(ending.pending);
     const left = this.#backlog();
     const backlog = left && backlogToLeave(this.#storedBacklog, left);
     const known = left ?? this.#storedBacklog;
     const run = this.#endedRun(ending, nowMs, known && lagSec(known, nowMs));
     const { historyLengthMax } = config;
-    const data = ended(this.#data, fate, { nowMs, historyLengthMax });
+    const data = ended(this.#data, disposition, { nowMs, historyLengthMax });
     const begins = this.#isBeginningUnwritten;
     await this.#insist(leaving, async (tx) => {
       await this.#endRestart(tx);
-      const dueAtSec = await this.#dueSec(tx, fate, data);
+      const dueAtSec = await this.#dueSec(tx, disposition, data);
       if (dueAtSec !== undefined) {
         await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
       }
       await jobs.finish(tx, this.held, encodeProgress(data), this.#requestToStore);
       const beginning = begins ? [{ type: "started" } as const] : [];
-      events.noteRun(tx, this.held.id, [...beginning, ...fate.events]);
+      events.noteRun(tx, this.held.id, [...beginning, ...disposition.events]);
       if (begins && !hasEnded(data.state)) await this.#clearDocumentState(tx);
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       await this.#writeRuns(tx, run === undefined ? [] : [run]);
-      if (ending.kind === "quiet") await this.#park(tx, ending.updateSequence);
+      if (ending.kind === "caught-up") await this.#park(tx, ending.updateSequence);
     });
     this.#data = data;
-    if (ending.kind === "quiet") runtime.trace.event("replication.parked", { jobId: this.held.id });
+    if (ending.kind === "caught-up")
+      runtime.trace.event("replication.parked", { jobId: this.held.id });
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
   }
 
@@ -592,10 +593,10 @@ export class HeldReplication {
   /** Returns undefined for a run that ended before doing anything. */
   #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
-    const isNothing = ["stopped", "not-now"].includes(cause) || cause.startsWith("list-");
+    const isNothing = ["stopped", "outside-schedule"].includes(cause) || cause.startsWith("list-");
     if (isNothing && !this.#hasBegun) return undefined;
     // The run only counted pending changes.
-    if (ending.kind === "quiet" && ending.pending > 0) return undefined;
+    if (ending.kind === "caught-up" && ending.pending > 0) return undefined;
     return {
       startMs: this.#startMs,
       endMs,
@@ -612,7 +613,11 @@ export class HeldReplication {
     return this.parts.runs.add(tx, this.held.id, [...lost, ...runs]);
   }
 
-  #announce(ending: RunEnding, { state, failure, stallCount, due }: Fate, nowSec: number): void {
+  #announce(
+    ending: RunEnding,
+    { state, failure, stallCount, due }: Disposition,
+    nowSec: number,
+  ): void {
     const { trace } = this.parts.runtime;
     const { id: jobId } = this.held;
     if (ending.kind === "stalled") {
@@ -632,7 +637,7 @@ export class HeldReplication {
 
   async #dueSec(
     tx: Transaction,
-    { due }: Fate,
+    { due }: Disposition,
     data: ReplicationJobData,
   ): Promise<number | undefined> {
     if (typeof due === "number" && data.state !== "parked") return due;
@@ -654,12 +659,12 @@ export class HeldReplication {
       retrySec,
       keepSec: data.replication?.options.keepFinishedSec ?? 0,
     };
-    const fate = decideList(data.state, list, this.#nowSec());
-    if (fate.request === "ask") await failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
-    if (fate.request === "end" && request !== undefined) {
+    const disposition = decideList(data.state, list, this.#nowSec());
+    if (disposition.request === "ask") await failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
+    if (disposition.request === "end" && request !== undefined) {
       await failureLists.endRetry(tx, baseId, request.request);
     }
-    return fate.dueAtSec;
+    return disposition.dueAtSec;
   }
 
   async #dueAsDecided(tx: ReadTransaction, dueAtSec: number): Promise<number> {
@@ -720,7 +725,7 @@ function lostRun(data: ReplicationJobData): JobRun | undefined {
 }
 
 function hasAllArrived(ending: RunEnding): boolean {
-  if (ending.kind === "quiet") return ending.pending === 0;
+  if (ending.kind === "caught-up") return ending.pending === 0;
   return ending.kind === "completed" || ending.kind === "round-completed";
 }
 

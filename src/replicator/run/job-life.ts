@@ -40,7 +40,7 @@ export class MeasuredRun {
         bytes,
       });
       job.noteCounts({ ...ownStatistics, bytes });
-      this.#tell(job, ownStatistics.docsWritten);
+      this.#report(job, ownStatistics.docsWritten);
       if (lag.isKnown) job.noteBehind(lag.sinceMs);
     }
     const { highestSequence: sourceSequence, ...figures } = hasBegun ? progress : placeOf(job);
@@ -48,7 +48,7 @@ export class MeasuredRun {
     job.observe({ ...figures, sourceSequence, hasBegun, hasCheckpoint, rates, waitsFor });
   }
 
-  #tell({ held, parts }: HeldReplication, writtenCount: number): void {
+  #report({ held, parts }: HeldReplication, writtenCount: number): void {
     const documentCount = writtenCount - this.#toldCount;
     if (documentCount <= 0) return;
     this.#toldCount = writtenCount;

@@ -53,7 +53,7 @@ import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 /** Created once, as in `replication-run.ts`. */
 const OVER = new Error("The run is over");
 /** Error of a server that keeps answering 429. */
-const PUT_OFF = "max_backoff";
+const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
 /** Short runs usually end earlier; watching them would cost more. */
@@ -74,7 +74,7 @@ type RunPlace = Required<
 >;
 
 /** Ending of a run whose replication another job owns. */
-type Collision = Extract<RunEnding, { kind: "met-transient" | "met-persistent" }>;
+type Collision = Extract<RunEnding, { kind: "duplicate-of-transient" | "duplicate-of-persistent" }>;
 
 export class ReplicationJob {
   readonly #parts: ReplicationJobParts;
@@ -85,7 +85,10 @@ export class ReplicationJob {
   /** Only this job's secrets: otherwise masking would reveal a guess of another job's secret. */
   readonly #secrets = new SecretsInUse();
   /** Set if the run ends itself: caught up, outside its schedule, or a duplicate. */
-  #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | Collision | undefined;
+  #ownEnding:
+    | Extract<RunEnding, { kind: "caught-up" | "outside-schedule" }>
+    | Collision
+    | undefined;
   /** Why the last checkpoint failed, if it did. */
   #lostCheckpoint: ReplicationRun["lostCheckpoint"];
 
@@ -161,13 +164,13 @@ export class ReplicationJob {
       const runnable = { ...replication, options: runnableOptions(replication.options) };
       this.#warn(replication);
       if (request !== undefined) return await this.#retry(runnable, ids, request, signal);
-      const isPutOff = before.failure?.error === PUT_OFF;
+      const isRateLimited = before.failure?.error === RATE_LIMITED;
       const due = { dueAtSec: this.#dueAtSec, lastStartMs: before.lastStartMs };
       const isAsked = isRetried(control, due);
       const early = isAsked ? undefined : await this.#tooEarly(replication, signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
-      const paced = isPutOff ? gently(runnable) : runnable;
+      const paced = isRateLimited ? gently(runnable) : runnable;
       const expectedAt = lastCheckpoint(before, ids);
       const ending = await this.#copy(paced, ids, { ...parked, expectedAt }, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
@@ -185,7 +188,7 @@ export class ReplicationJob {
 
   /** A run that ended to park the job fails if its last checkpoint did. */
   #causeOf(thrown: unknown): unknown {
-    if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "quiet") return thrown;
+    if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
     this.#ownEnding = undefined;
     return this.#lostCheckpoint.error;
   }
@@ -274,7 +277,7 @@ export class ReplicationJob {
     const isPersistent = this.#job.data.document !== undefined;
     const isTriedAgain = rival === "unproven" || (rival === "proven" && isPersistent);
     const isFinal = otherIsPersistent && !isTriedAgain;
-    return { kind: isFinal ? "met-persistent" : "met-transient", failure };
+    return { kind: isFinal ? "duplicate-of-persistent" : "duplicate-of-transient", failure };
   }
 
   /** Returns the ending if the schedule waits for more changes; undefined if the run may copy. */
@@ -556,8 +559,8 @@ function parkedPlace({
 function quietAt(
   { startTimes }: ReplicationRun,
   updateSequence: SourceSequence,
-): Extract<RunEnding, { kind: "quiet" }> {
-  return { kind: "quiet", updateSequence, pending: 0, startTimes };
+): Extract<RunEnding, { kind: "caught-up" }> {
+  return { kind: "caught-up", updateSequence, pending: 0, startTimes };
 }
 
 /** Ending of a run that failed. */
@@ -574,7 +577,7 @@ function endingOf(
   };
   const cause = { ...place, class: classifyFailure(error, place) };
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
-  if (failure.error === PUT_OFF) return { kind: "put-off", failure, cause };
+  if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };
   // Behind a proxy, unreachability may not apply to other nodes.
   const isDirect = [replication.source, replication.target].every(

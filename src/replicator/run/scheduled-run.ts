@@ -29,11 +29,11 @@ export function missedHours(
   replication: Replication,
   dueAtSec: number,
   nowSec: number,
-): Extract<RunEnding, { kind: "not-now" }> | undefined {
+): Extract<RunEnding, { kind: "outside-schedule" }> | undefined {
   const schedule = scheduleOf(replication);
   const wasOpen = intoWindow(schedule, dueAtSec) === dueAtSec;
   const nextSec = intoWindow(schedule, nowSec);
-  return wasOpen && nextSec > nowSec ? { kind: "not-now", nextSec } : undefined;
+  return wasOpen && nextSec > nowSec ? { kind: "outside-schedule", nextSec } : undefined;
 }
 
 /** Settles at the end of the scheduled hours; undefined if the run ended first. */
@@ -41,14 +41,16 @@ export async function onceWindowCloses(
   clock: Clock,
   replication: Replication,
   ended: AbortSignal,
-): Promise<Extract<RunEnding, { kind: "not-now" }> | undefined> {
+): Promise<Extract<RunEnding, { kind: "outside-schedule" }> | undefined> {
   const schedule = scheduleOf(replication);
   const endSec = windowEndSec(schedule, Math.floor(clock.nowMs() / 1000));
   if (endSec === undefined) return undefined;
   while (!ended.aborted && clock.nowMs() < endSec * 1000) {
     await clock.sleep(endSec * 1000 - clock.nowMs(), ended).catch(() => {});
   }
-  return ended.aborted ? undefined : { kind: "not-now", nextSec: intoWindow(schedule, endSec) };
+  return ended.aborted
+    ? undefined
+    : { kind: "outside-schedule", nextSec: intoWindow(schedule, endSec) };
 }
 
 /**
@@ -69,6 +71,6 @@ export async function tooFewChanges(
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;
-  if (isWatched) return { kind: "quiet", updateSequence, pending, startTimes: undefined };
-  return { kind: "not-now", nextSec: Math.floor(nowMs / 1000) + LOOK_SEC };
+  if (isWatched) return { kind: "caught-up", updateSequence, pending, startTimes: undefined };
+  return { kind: "outside-schedule", nextSec: Math.floor(nowMs / 1000) + LOOK_SEC };
 }

@@ -75,7 +75,7 @@ export interface SchedulerParts {
 }
 
 /** A service run under the same worker, outside the slots. */
-export interface Companion {
+export interface SlotlessJobsRunner {
   /** Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
   setDraining(isDraining: boolean): void;
@@ -88,7 +88,7 @@ export class Scheduler {
   readonly #jobs: Jobs;
   readonly #config: ReplicatorConfig;
   readonly #worker: JobWorker;
-  readonly #companion: Companion;
+  readonly #slotlessJobs: SlotlessJobsRunner;
   readonly #halted: Pick<HaltedRuns, "serve">;
   readonly #nodes: Pick<NodeStore, "list">;
   readonly #running: RunningJobs;
@@ -110,7 +110,7 @@ export class Scheduler {
   constructor(
     { runtime, kv, jobs, halted, nodes, config }: SchedulerParts,
     worker: JobWorker,
-    companion: Companion,
+    slotlessJobs: SlotlessJobsRunner,
     openJob: OpenJob,
   ) {
     this.#runtime = runtime;
@@ -118,7 +118,7 @@ export class Scheduler {
     this.#jobs = jobs;
     this.#config = config;
     this.#worker = worker;
-    this.#companion = companion;
+    this.#slotlessJobs = slotlessJobs;
     this.#halted = halted;
     this.#nodes = nodes;
     this.#running = new RunningJobs(runtime, config, openJob);
@@ -129,7 +129,7 @@ export class Scheduler {
     return this.#worker.run(signal, (membership) =>
       runTogether(signal, [
         () => this.#runAs(membership, signal),
-        (taskSignal) => this.#companion.run(membership, taskSignal),
+        (taskSignal) => this.#slotlessJobs.run(membership, taskSignal),
         (taskSignal) => this.#haltRemoved(membership, taskSignal),
       ]),
     );
@@ -158,7 +158,7 @@ export class Scheduler {
   setDraining(isDraining: boolean): void {
     if (isDraining === this.#isDraining) return;
     this.#isDraining = isDraining;
-    this.#companion.setDraining(isDraining);
+    this.#slotlessJobs.setDraining(isDraining);
     this.#settingsChanged.notify();
   }
 
@@ -383,8 +383,8 @@ export class Scheduler {
       try {
         await enqueued.fired(over);
         // Other nodes have been woken as well.
-        const standBackMs = this.#jobs.standBackMs();
-        if (standBackMs > 0) await this.#runtime.clock.sleep(standBackMs, over);
+        const acceptDelayMs = this.#jobs.acceptDelayMs();
+        if (acceptDelayMs > 0) await this.#runtime.clock.sleep(acceptDelayMs, over);
       } finally {
         // A broken watch is unreliable, so the queue must be asked.
         if (!over.aborted) this.#forgetEmpty();

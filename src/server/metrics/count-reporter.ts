@@ -13,19 +13,19 @@ export class CountReporter implements Service {
   readonly name = "count-reporter";
   readonly #clock: Clock;
   readonly #counts: EventCounts;
-  readonly #tell: (report: CountReport) => void;
+  readonly #report: (report: CountReport) => void;
 
   constructor(clock: Clock, counts: EventCounts, tell: (report: CountReport) => void) {
     this.#clock = clock;
     this.#counts = counts;
-    this.#tell = tell;
+    this.#report = tell;
   }
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#clock.sleep(REPORT_INTERVAL_MS, signal).catch(() => {});
       const report = this.#counts.takeReport();
-      if (report.length > 0) this.#tell(report);
+      if (report.length > 0) this.#report(report);
     }
   }
 }

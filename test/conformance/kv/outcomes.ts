@@ -6,7 +6,7 @@ import {
   KeyValueStore,
   type Transaction,
 } from "../../../src/kv/index.ts";
-import { type Fate, unknownCommits } from "../../support/faults/unknown-commits.ts";
+import { type CommitOutcome, unknownCommits } from "../../support/faults/unknown-commits.ts";
 import { bytes, type Fixture, gate, put, read } from "./fixture.ts";
 
 export function outcomeTests(fixture: () => Fixture): void {
@@ -129,36 +129,36 @@ export function outcomeTests(fixture: () => Fixture): void {
     const count = Number((await read(tx, "count")) ?? "0");
     put(tx, "count", String(count + 1));
   };
-  const withFates = (...fates: Fate[]): KeyValueStore =>
+  const withOutcomes = (...outcomes: CommitOutcome[]): KeyValueStore =>
     new KeyValueStore({
       runtime: fixture().runtime,
-      engine: unknownCommits(fixture().engine, fates),
+      engine: unknownCommits(fixture().engine, outcomes),
     });
   const count = (): Promise<string | undefined> => fixture().kv.read((tx) => read(tx, "count"));
 
   test("an unknown commit is the caller's to judge who asks for that, and is not repeated", async () => {
-    for (const fate of ["carried out", "lost"] as const) {
+    for (const outcome of ["carried out", "lost"] as const) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
-      const call = withFates(fate).transact(increment, { whenUnknown: "throw" });
+      const call = withOutcomes(outcome).transact(increment, { whenUnknown: "throw" });
       await expect(call).rejects.toMatchObject({ code: "KV_UNKNOWN_COMMIT" });
-      expect(await count()).toBe(fate === "lost" ? "0" : "1");
+      expect(await count()).toBe(outcome === "lost" ? "0" : "1");
     }
   });
 
   test("a body that counts is applied once under a transaction id, whatever the commits were", async () => {
-    for (const fates of [
+    for (const outcomes of [
       ["carried out"],
       ["lost"],
       ["lost", "lost", "carried out"],
       ["lost", "carried out"],
-    ] satisfies Fate[][]) {
+    ] satisfies CommitOutcome[][]) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
       const effects: unknown[] = [];
-      await withFates(...fates).transact(async (tx) => {
+      await withOutcomes(...outcomes).transact(async (tx) => {
         await increment(tx);
         tx.afterCommit(({ versionstamp }) => effects.push(versionstamp?.complete));
       });
-      expect(await count(), fates.join()).toBe("1");
+      expect(await count(), outcomes.join()).toBe("1");
       expect(effects).toEqual([true]);
     }
   });
@@ -170,7 +170,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     await fixture().kv.transact(async (tx) => put(tx, "count", "3"), { whenUnknown: "retry" });
     const before = await idCount();
     let attemptCount = 0;
-    const value = await withFates("carried out").transact(async (tx) => {
+    const value = await withOutcomes("carried out").transact(async (tx) => {
       attemptCount++;
       return read(tx, "count");
     });
@@ -179,13 +179,13 @@ export function outcomeTests(fixture: () => Fixture): void {
     expect(await idCount()).toBe(before);
   });
 
-  test("where the id cannot be looked up, the fate stays unknown", async () => {
-    const fates: Fate[] = ["carried out"];
-    const engine = unknownCommits(fixture().engine, fates);
+  test("where the id cannot be looked up, the outcome stays unknown", async () => {
+    const outcomes: CommitOutcome[] = ["carried out"];
+    const engine = unknownCommits(fixture().engine, outcomes);
     const gone: Engine = {
       name: engine.name,
       begin(attempt) {
-        if (fates.length === 0) throw new KeyValueError("KV_UNAVAILABLE", { reason: "gone" });
+        if (outcomes.length === 0) throw new KeyValueError("KV_UNAVAILABLE", { reason: "gone" });
         return engine.begin(attempt);
       },
       close: () => engine.close(),
@@ -196,14 +196,14 @@ export function outcomeTests(fixture: () => Fixture): void {
   });
 
   test("a body that is declared idempotent runs again", async () => {
-    await withFates("carried out", "lost").transact(async (tx) => put(tx, "count", "7"), {
+    await withOutcomes("carried out", "lost").transact(async (tx) => put(tx, "count", "7"), {
       whenUnknown: "retry",
     });
     expect(await count()).toBe("7");
   });
 
   test("a body that counts is applied twice if it wrongly claims to be idempotent", async () => {
-    await withFates("carried out").transact(increment, { whenUnknown: "retry" });
+    await withOutcomes("carried out").transact(increment, { whenUnknown: "retry" });
     expect(await count()).toBe("2");
   });
 }

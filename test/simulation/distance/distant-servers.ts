@@ -80,7 +80,7 @@ export class DistantServers {
     this.requestCounts.set(kind, (this.requestCounts.get(kind) ?? 0) + 1);
     const end = isCounted(kind) ? this.#begin(kind) : () => {};
     if (kind === "read") return this.#readAlone(host, name, request, end);
-    if (kind === "write") return this.#writeAlone(host, name, request).finally(end);
+    if (kind === "write") return this.#writeIsolated(host, name, request).finally(end);
     const body = await textOf(request);
     await this.#time.sleep(roundTripMs / 2, request.signal);
     await this.#work(host, REQUEST_MS + body.length * BYTE_MS, request.signal);
@@ -144,7 +144,7 @@ export class DistantServers {
     };
   }
 
-  async #writeAlone(host: string, name: string, request: FetchRequest): Promise<FetchResponse> {
+  async #writeIsolated(host: string, name: string, request: FetchRequest): Promise<FetchResponse> {
     const wayMs = this.#options.roundTripMs / 2;
     const { signal, body } = request;
     if (typeof body !== "object" || body instanceof Uint8Array) throw new Error("No multipart");

@@ -4,9 +4,9 @@
  */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
 
-export type Fate = "carried out" | "lost";
+export type CommitOutcome = "carried out" | "lost";
 
-export function unknownCommits(engine: Engine, fates: Fate[]): Engine {
+export function unknownCommits(engine: Engine, outcomes: CommitOutcome[]): Engine {
   return {
     name: engine.name,
     begin(attempt?: number): EngineTransaction {
@@ -18,12 +18,12 @@ export function unknownCommits(engine: Engine, fates: Fate[]): Engine {
           return inner.hasWrites;
         },
         async commit() {
-          const fate = fates[0];
-          if (fate === undefined) return inner.commit();
-          if (fate === "carried out") await inner.commit();
+          const outcome = outcomes[0];
+          if (outcome === undefined) return inner.commit();
+          if (outcome === "carried out") await inner.commit();
           else inner.cancel();
-          fates.shift();
-          throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: fate });
+          outcomes.shift();
+          throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: outcome });
         },
         cancel: () => inner.cancel(),
       };

@@ -15,12 +15,12 @@
  */
 import { Worker } from "node:worker_threads";
 import { builtFile } from "../system/built-file.ts";
-import type { LockKnockData } from "./lock-knock-thread.ts";
+import type { LockWakeUpData } from "./lock-wake-up-thread.ts";
 
 /** Far longer than commits take, including earlier ones of others. */
-const KNOCK_AFTER_MS = 3_000;
+const WAKE_UP_AFTER_MS = 3_000;
 
-const THREAD_FILE = builtFile(import.meta.url, "lock-knock-thread.js");
+const THREAD_FILE = builtFile(import.meta.url, "lock-wake-up-thread.js");
 
 /** Progress of the committer, as seen from outside. */
 export interface CommitterProgress {
@@ -30,8 +30,8 @@ export interface CommitterProgress {
   readonly doneCount: number;
 }
 
-export class LockKnocks {
-  readonly #store: Omit<LockKnockData, "meeting">;
+export class LockWakeUps {
+  readonly #store: Omit<LockWakeUpData, "meeting">;
   #doneCount = 0;
   /** Last time the committer made progress or was idle. */
   #aliveMs: number;
@@ -39,7 +39,7 @@ export class LockKnocks {
   readonly #threads = new Set<Worker>();
 
   /** `nowMs` is monotonic, here and below. */
-  constructor(store: Omit<LockKnockData, "meeting">, nowMs: number) {
+  constructor(store: Omit<LockWakeUpData, "meeting">, nowMs: number) {
     this.#store = store;
     this.#aliveMs = nowMs;
   }
@@ -51,9 +51,9 @@ export class LockKnocks {
       this.#aliveMs = nowMs;
     }
     const waitedMs = nowMs - this.#aliveMs;
-    if (waitedMs < KNOCK_AFTER_MS || this.#round !== undefined) return undefined;
+    if (waitedMs < WAKE_UP_AFTER_MS || this.#round !== undefined) return undefined;
     const meeting = new Int32Array(new SharedArrayBuffer(4));
-    this.#round = Promise.all([this.#knock(meeting), this.#knock(meeting)]).finally(() => {
+    this.#round = Promise.all([this.#wakeUp(meeting), this.#wakeUp(meeting)]).finally(() => {
       this.#round = undefined;
     });
     return waitedMs;
@@ -67,7 +67,7 @@ export class LockKnocks {
   }
 
   /** Resolves when the thread has ended. Failures are retried while the committer waits. */
-  #knock(meeting: Int32Array): Promise<void> {
+  #wakeUp(meeting: Int32Array): Promise<void> {
     const thread = new Worker(THREAD_FILE, { workerData: { ...this.#store, meeting } });
     thread.unref();
     thread.on("error", () => {});

@@ -25,7 +25,7 @@ const ACCEPTED_MAX = 100;
 /** Heartbeats per activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
 
-export interface CompanionParts {
+export interface SlotlessJobsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
@@ -34,7 +34,7 @@ export interface CompanionParts {
 }
 
 /** The implementation of one job type. */
-export interface CompanionWork {
+export interface SlotlessJobType {
   readonly type: string;
   /**
    * Runs a job until the signal aborts, and returns it to the queue. Never rejects: if that fails,
@@ -44,11 +44,11 @@ export interface CompanionWork {
 }
 
 /** Runs the jobs of all types. */
-export class Companions {
-  readonly #all: readonly CompanionJobs[];
+export class SlotlessJobs {
+  readonly #all: readonly SlotlessJobsOfType[];
 
-  constructor(parts: CompanionParts, works: readonly CompanionWork[]) {
-    this.#all = works.map((work) => new CompanionJobs(parts, work));
+  constructor(parts: SlotlessJobsParts, works: readonly SlotlessJobType[]) {
+    this.#all = works.map((work) => new SlotlessJobsOfType(parts, work));
   }
 
   /** While draining, other nodes run these jobs. */
@@ -67,15 +67,15 @@ export class Companions {
 }
 
 /** Accepts and runs due jobs of one type. */
-class CompanionJobs {
-  readonly #parts: CompanionParts;
+class SlotlessJobsOfType {
+  readonly #parts: SlotlessJobsParts;
   readonly #clock: Clock;
-  readonly #work: CompanionWork;
+  readonly #work: SlotlessJobType;
   readonly #running = new Set<Promise<void>>();
   readonly #changed = new Notifier();
   #stopping = new AbortController();
 
-  constructor(parts: CompanionParts, work: CompanionWork) {
+  constructor(parts: SlotlessJobsParts, work: SlotlessJobType) {
     this.#parts = parts;
     this.#clock = parts.runtime.clock;
     this.#work = work;
@@ -139,7 +139,7 @@ class CompanionJobs {
 
 /** Sends heartbeats until the signal aborts. Rejects if the job is lost. */
 export async function showLife(
-  { runtime, kv, jobs, config }: CompanionParts,
+  { runtime, kv, jobs, config }: SlotlessJobsParts,
   held: HeldJob,
   signal: AbortSignal,
 ): Promise<void> {

@@ -17,11 +17,11 @@ const BATCHES_PER_OTHER = 5;
 const ROW_COUNT_MAX = 1024;
 const OTHER_COUNT_MAX = 16;
 /** Twice the duration of an acceptance on a cluster. */
-const STAND_BACK_MS_EACH = 20;
+const ACCEPT_DELAY_MS_EACH = 20;
 /** Factor by which a successful choice reduces the memory of lost ones. */
 const MEMORY = 0.95;
 
-export class Crowding {
+export class AcceptContention {
   #otherCount = 0;
 
   /** Number of rows among which to choose a batch of `batchRowCount`. */
@@ -32,8 +32,8 @@ export class Crowding {
   }
 
   /** Random wait before accepting a job that woke all acceptors; 0 for a single acceptor. */
-  standBackMs(random: Random): number {
-    return random.ratio() * this.#otherCount * STAND_BACK_MS_EACH;
+  acceptDelayMs(random: Random): number {
+    return random.ratio() * this.#otherCount * ACCEPT_DELAY_MS_EACH;
   }
 
   /** Records a choice made by `tx`. */

@@ -3,7 +3,7 @@ import { type Authority, isSameAuthority } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { Replication } from "../request/replication.ts";
-import { decideWish, type JobStep, type JobWish, phaseOf } from "./decide.ts";
+import { decideInput, type JobInput, type JobStep, phaseOf } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
 import { decodeJob } from "./job-data-record.ts";
 
@@ -11,10 +11,10 @@ export async function stepFor(
   tx: ReadTransaction,
   controls: JobControls,
   job: Job,
-  wish: JobWish,
+  input: JobInput,
 ): Promise<JobStep> {
   const { isPaused } = await controls.get(tx, job.id);
-  return decideWish(wish, phaseOf(job, decodeJob(job)), isPaused);
+  return decideInput(input, phaseOf(job, decodeJob(job)), isPaused);
 }
 
 /** A repeated request, and its requester. */

@@ -1,12 +1,12 @@
 /**
- * One of the two threads of a lock wake-up (`LockKnocks`). It briefly takes LMDB's lock several
+ * One of the two threads of a lock wake-up (`LockWakeUps`). It briefly takes LMDB's lock several
  * times. Meanwhile its partner waits for the lock, so that each release finds a waiter.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { ABORT } from "lmdb";
 import { openEnvironment } from "./environment.ts";
 
-export interface LockKnockData {
+export interface LockWakeUpData {
   readonly directory: string;
   readonly mapBytes: number | undefined;
   /** Number of threads that are ready. */
@@ -15,20 +15,20 @@ export interface LockKnockData {
 
 const THREAD_COUNT = 2;
 /** One would suffice if both threads always ran in parallel. */
-const KNOCK_COUNT = 20;
+const WAKE_UP_COUNT = 20;
 /** Time for the partner to request the lock. */
 const HOLD_MS = 1;
 /** Timeout, in case the partner could not start. */
 const MEETING_MS_MAX = 1_000;
 
-async function knock({ directory, mapBytes, meeting }: LockKnockData): Promise<void> {
+async function wakeUp({ directory, mapBytes, meeting }: LockWakeUpData): Promise<void> {
   const database = openEnvironment(directory, mapBytes);
   try {
     const readyCount = Atomics.add(meeting, 0, 1) + 1;
     if (readyCount < THREAD_COUNT) Atomics.wait(meeting, 0, readyCount, MEETING_MS_MAX);
     else Atomics.notify(meeting, 0);
     const pause = new Int32Array(new SharedArrayBuffer(4));
-    for (let count = 0; count < KNOCK_COUNT; count++) {
+    for (let count = 0; count < WAKE_UP_COUNT; count++) {
       database.transactionSync(() => {
         Atomics.wait(pause, 0, 0, HOLD_MS);
         return ABORT;
@@ -39,4 +39,4 @@ async function knock({ directory, mapBytes, meeting }: LockKnockData): Promise<v
   }
 }
 
-if (parentPort !== null) await knock(workerData as LockKnockData);
+if (parentPort !== null) await wakeUp(workerData as LockWakeUpData);

@@ -23,7 +23,7 @@ const CONTROL_ID = "tandem-control";
 /** Status codes for missing permission. */
 const FORBIDDEN: ReadonlySet<number> = new Set([401, 403, 405]);
 
-export class Blame {
+export class FailureAttribution {
   readonly #control: (signal: AbortSignal) => Promise<void>;
   #allowance = ALLOWANCE_FIRST;
 
@@ -32,17 +32,17 @@ export class Blame {
   }
 
   /** For reads. Does not trust a source to report missing documents if the control fails. */
-  static ofSource(source: Endpoint): Blame {
+  static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
-    return new Blame(async (signal) => {
+    return new FailureAttribution(async (signal) => {
       await source.info(signal);
       await source.readRevision(nothing, async () => {}, signal);
     });
   }
 
   /** For writes. A target with a full disk, for example, cannot write `_local` documents. */
-  static ofTarget(target: Endpoint): Blame {
-    return new Blame(async (signal) => {
+  static ofTarget(target: Endpoint): FailureAttribution {
+    return new FailureAttribution(async (signal) => {
       try {
         const known = await target.readLocal(CONTROL_ID, signal);
         await target.writeLocal(CONTROL_ID, "{}", known?.revision, signal);

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { REPLICATION_OPTIONS_DEFAULT } from "../../contract/index.ts";
 import type { RevisionRequest } from "../endpoints/endpoint.ts";
-import { AloneStage } from "./alone-stage.ts";
 import type { BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
+import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const NONE = {} as BulkWriter & BatchOutcome;
@@ -13,7 +13,7 @@ function openStage(textLength: number) {
   const underWay: (() => void)[] = [];
   const clock = { nowMs: () => 0, monotonicMs: () => 0, sleep: () => Promise.resolve() };
   const endpoint = { roundTripMs: 1 };
-  const stage = new AloneStage({
+  const stage = new IsolatedCopyStage({
     runtime: { clock },
     source: endpoint,
     target: endpoint,

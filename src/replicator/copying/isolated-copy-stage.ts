@@ -12,7 +12,7 @@ import type { Endpoint, RevisionRequest } from "../endpoints/endpoint.ts";
 import type { BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { ByteRoom } from "./byte-room.ts";
-import type { LoneCopier } from "./copy-alone.ts";
+import type { IsolatedCopy } from "./isolated-copy.ts";
 import { StagePace } from "./stage-pace.ts";
 
 /** Buffers between the source's and the target's socket. */
@@ -22,16 +22,16 @@ const ROOM_BYTES = 40 * 1024 * 1024;
 /** Decay per document of the longest text, which is the estimate for the next one. */
 const LENGTH_DECAY = 0.98;
 
-export interface AloneStageParts {
+export interface IsolatedCopyStageParts {
   readonly runtime: Pick<Runtime, "clock">;
   readonly source: Pick<Endpoint, "roundTripMs">;
   readonly target: Pick<Endpoint, "roundTripMs">;
   readonly options: ReplicationOptions;
-  readonly copier: Pick<LoneCopier, "copy">;
+  readonly copier: Pick<IsolatedCopy, "copy">;
 }
 
-export class AloneStage {
-  readonly #parts: AloneStageParts;
+export class IsolatedCopyStage {
+  readonly #parts: IsolatedCopyStageParts;
   readonly #countMax: number;
   readonly #pace: StagePace;
   readonly #turns: Semaphore;
@@ -41,7 +41,7 @@ export class AloneStage {
   /** Earliest start of the next document (monotonic ms). */
   #nextStartMs = 0;
 
-  constructor(parts: AloneStageParts) {
+  constructor(parts: IsolatedCopyStageParts) {
     this.#parts = parts;
     const { httpConnections: nearCount, httpConnectionsMax } = parts.options;
     this.#countMax = Math.max(nearCount, httpConnectionsMax);

@@ -24,7 +24,7 @@ import type { Omissions } from "../request/replication.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
-import type { Blame } from "./copy-blame.ts";
+import type { FailureAttribution } from "./failure-attribution.ts";
 import { isGone } from "./gone-revision.ts";
 import { isOmitted, wireOf } from "./omitted.ts";
 
@@ -67,9 +67,9 @@ export interface CopierParts {
   readonly lacksAll?: boolean;
 }
 
-export interface LoneCopierParts extends CopierParts {
-  readonly sourceBlame: Blame;
-  readonly targetBlame: Blame;
+export interface IsolatedCopyParts extends CopierParts {
+  readonly sourceAttribution: FailureAttribution;
+  readonly targetAttribution: FailureAttribution;
 }
 
 /** A document being copied, with its state. */
@@ -88,11 +88,11 @@ interface Journey {
   pauseMs: number;
 }
 
-export class LoneCopier {
-  readonly #parts: LoneCopierParts;
+export class IsolatedCopy {
+  readonly #parts: IsolatedCopyParts;
   readonly #observer: BatchObserver;
 
-  constructor(parts: LoneCopierParts, observer: BatchObserver) {
+  constructor(parts: IsolatedCopyParts, observer: BatchObserver) {
     this.#parts = parts;
     this.#observer = observer;
   }
@@ -109,7 +109,7 @@ export class LoneCopier {
     onText: (length: number) => void,
   ): Promise<void> {
     const journey = this.#begin(request, batch, onText);
-    let attempt = await this.#tryAlone(journey, signal);
+    let attempt = await this.#tryIsolated(journey, signal);
     while (attempt.kind !== "copied") {
       const isOver =
         attempt.kind === "failed"
@@ -119,7 +119,7 @@ export class LoneCopier {
       if (isOver) return;
       // Neither side's claim about existing attachments is reliable: send everything.
       const all = { ...journey, request: { ...request, ancestors: [] } };
-      attempt = await this.#tryAlone(all, signal);
+      attempt = await this.#tryIsolated(all, signal);
     }
     // After reading: a failed bulk write is not a failure of this document alone.
     for (const document of attempt.plain) await writer.add(document, signal);
@@ -176,11 +176,11 @@ export class LoneCopier {
     isAnswered: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const { sourceBlame, targetBlame } = this.#parts;
+    const { sourceAttribution, targetAttribution } = this.#parts;
     // Responses of the target were already judged during the attempt.
     if (isAnswered && side === "target") throw error;
-    const blame = side === "target" ? targetBlame : sourceBlame;
-    const why = await blame.passOver(error, isListed, signal);
+    const attribution = side === "target" ? targetAttribution : sourceAttribution;
+    const why = await attribution.passOver(error, isListed, signal);
     this.#fail(side === "target" ? "write" : "read", request, why, batch);
   }
 
@@ -190,7 +190,7 @@ export class LoneCopier {
     kind: "missing" | "missing-stub",
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { runtime, copyLimits, source, sourceBlame } = this.#parts;
+    const { runtime, copyLimits, source, sourceAttribution } = this.#parts;
     const { request, batch } = journey;
     if (++journey.missingCount === 1) {
       if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
@@ -202,7 +202,7 @@ export class LoneCopier {
       return true;
     }
     // A deleted database lacks every document.
-    await sourceBlame.examine(undefined, signal);
+    await sourceAttribution.examine(undefined, signal);
     // In a retry, everything that does not fail leaves the list.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
@@ -220,8 +220,8 @@ export class LoneCopier {
     this.#observer.count({ docWriteFailures: 1 });
   }
 
-  async #tryAlone(journey: Journey, signal: AbortSignal): Promise<Attempt> {
-    const { source, sourceBlame, omissions } = this.#parts;
+  async #tryIsolated(journey: Journey, signal: AbortSignal): Promise<Attempt> {
+    const { source, sourceAttribution, omissions } = this.#parts;
     const plain: PlainDocument[] = [];
     let plainLength = 0;
     let missingStub = false;
@@ -247,7 +247,7 @@ export class LoneCopier {
             return;
           }
           side = "target";
-          if (!(await this.#writeAlone(document, journey, signal))) missingStub = true;
+          if (!(await this.#writeIsolated(document, journey, signal))) missingStub = true;
           side = "source";
         },
         signal,
@@ -255,7 +255,7 @@ export class LoneCopier {
       if (doubtfulStub) return { kind: "doubtful-stub" };
       if (missingStub) return { kind: "missing-stub" };
       if (!found) return { kind: "missing" };
-      sourceBlame.succeeded(1);
+      sourceAttribution.succeeded(1);
       if (leftOutCount > 0)
         this.#observer.count({ docsRead: leftOutCount, docsLeftOut: leftOutCount });
       return { kind: "copied", plain };
@@ -270,13 +270,13 @@ export class LoneCopier {
   }
 
   /** Returns false if the target lacks an attachment that was not sent. */
-  async #writeAlone(
+  async #writeIsolated(
     document: StreamedDocument,
     journey: Journey,
     signal: AbortSignal,
   ): Promise<boolean> {
     const { batch, isListed } = journey;
-    const { target, targetBlame } = this.#parts;
+    const { target, targetAttribution } = this.#parts;
     const { id, text } = document;
     const reading = new AttachmentReading(document.attachments);
     let result: WriteResult;
@@ -287,7 +287,7 @@ export class LoneCopier {
       // If the source broke off, the target's error is only a consequence.
       if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
       if (!isLast(journey) || suspicionOf(error)?.kind !== "answered") throw error;
-      const answer = await targetBlame.passOver(error, isListed, signal);
+      const answer = await targetAttribution.passOver(error, isListed, signal);
       result = { kind: "refused", failure: { id, revision: namedRevision(text), ...answer } };
     }
     if (result.kind === "missing-stub") return false;
@@ -298,11 +298,11 @@ export class LoneCopier {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }
       // Permissions may have been revoked during the run.
-      if (status === 401 || status === 403) await targetBlame.examine(undefined, signal);
+      if (status === 401 || status === 403) await targetAttribution.examine(undefined, signal);
       batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
     } else {
-      targetBlame.succeeded(1);
+      targetAttribution.succeeded(1);
       batch.written(document);
       this.#observer.count({ docsRead: 1, docsWritten: 1 });
     }

@@ -1,0 +1,64 @@
+/** How many rows an acceptor looks at, and how long it stands back, follows how many others there seem to be. */
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { AcceptContention } from "../../src/jobs/accept-contention.ts";
+import type { Transaction } from "../../src/kv/index.ts";
+
+/** A transaction of which only its end matters. */
+class Choice {
+  readonly #effects: (() => void)[] = [];
+  readonly transaction = {
+    afterCommit: (effect: () => void) => this.#effects.push(effect),
+  } as unknown as Transaction;
+
+  commit(): void {
+    for (const effect of this.#effects) effect();
+  }
+}
+
+function choose(contention: AcceptContention): Choice {
+  const choice = new Choice();
+  contention.note(choice.transaction);
+  return choice;
+}
+
+test("one that is alone reads only what it takes", () => {
+  const contention = new AcceptContention();
+  for (let count = 0; count < 10; count++) {
+    expect(contention.rowCount(16)).toBe(16);
+    choose(contention).commit();
+  }
+});
+
+test("one that was overtaken chooses among more, and among fewer again as its choices hold", () => {
+  const contention = new AcceptContention();
+  choose(contention);
+  const crowded = contention.rowCount(16);
+  expect(crowded).toBeGreaterThan(32);
+  choose(contention);
+  expect(contention.rowCount(16)).toBeGreaterThan(crowded);
+  for (let count = 0; count < 100; count++) choose(contention).commit();
+  expect(contention.rowCount(16)).toBe(16);
+});
+
+test("one that is alone is there at once, one that was overtaken leaves a moment to others", () => {
+  const contention = new AcceptContention();
+  const random = { ...createSystemRuntime().random, ratio: () => 0.5 };
+  choose(contention).commit();
+  expect(contention.acceptDelayMs(random)).toBe(0);
+  choose(contention);
+  const once = contention.acceptDelayMs(random);
+  expect(once).toBeGreaterThan(0);
+  for (let count = 0; count < 100; count++) choose(contention);
+  expect(contention.acceptDelayMs(random)).toBeGreaterThan(once);
+  expect(contention.acceptDelayMs(random)).toBeLessThan(200);
+  for (let count = 0; count < 200; count++) choose(contention).commit();
+  expect(contention.acceptDelayMs(random)).toBeLessThan(0.1);
+});
+
+test("at most 1024 rows, but two batches always when there are others", () => {
+  const contention = new AcceptContention();
+  for (let count = 0; count < 100; count++) choose(contention);
+  expect(contention.rowCount(16)).toBeLessThanOrEqual(1024);
+  expect(contention.rowCount(1000)).toBe(2000);
+});
