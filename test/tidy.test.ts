@@ -37,7 +37,7 @@ test("what is allowed is not noticed", () => {
   expect(
     checkSource("api/replication/a.ts", 'import { x } from "../../replicator/index.ts";'),
   ).toEqual([]);
-  expect(checkSource("base/json-value.ts", "JSON.parse(text)")).toEqual([]);
+  expect(checkSource("base/json/json-value.ts", "JSON.parse(text)")).toEqual([]);
   expect(checkSource("api/a.ts", " * As `JSON.parse` does.")).toEqual([]);
   expect(checkSource("api/a.test.ts", "JSON.parse(text)")).toEqual([]);
   expect(checkSource("kv/a.ts", "/** The rows.\n * What follows is free. */")).toEqual([]);

@@ -2,7 +2,7 @@
 import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
 import { KeyValueStore } from "../../dist/kv/index.js";
 import { REPLICATOR_CONFIG_DEFAULT } from "../../dist/replicator/index.js";
-import { JobEventLog } from "../../dist/replicator/jobs/job-event-log.js";
+import { JobEventLog } from "../../dist/replicator/job-log/job-event-log.js";
 import { SUBSPACES } from "../../dist/server/layout.js";
 import { joinNodeParts } from "../../dist/server/node-parts.js";
 import { runtime } from "../kv/bench-store.mjs";

@@ -32,13 +32,13 @@ export {
 export { escapeControls } from "./control-characters.ts";
 export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
-export { parseBeginning } from "./json-beginning.ts";
-export { JsonElements } from "./json-elements.ts";
-export { JsonFields } from "./json-fields.ts";
-export { parseElements, parseYielding } from "./json-parse.ts";
-export type { ScanOptions } from "./json-scan.ts";
-export { JsonLimitError } from "./json-scan.ts";
-export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json-text.ts";
+export { parseBeginning } from "./json/json-beginning.ts";
+export { JsonElements } from "./json/json-elements.ts";
+export { JsonFields } from "./json/json-fields.ts";
+export { parseElements, parseYielding } from "./json/json-parse.ts";
+export type { ScanOptions } from "./json/json-scan.ts";
+export { JsonLimitError } from "./json/json-scan.ts";
+export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json/json-text.ts";
 export {
   joinObject,
   jsonKind,
@@ -47,7 +47,7 @@ export {
   splitArray,
   splitObject,
   validateJson,
-} from "./json-text.ts";
+} from "./json/json-text.ts";
 export {
   canonicalJson,
   hasJsonNumber,
@@ -60,7 +60,7 @@ export {
   parseJson,
   printJson,
   sortMembers,
-} from "./json-value.ts";
+} from "./json/json-value.ts";
 export { append, largest, replaceAll, smallest } from "./lists.ts";
 export { forbidCopies, valuesNow } from "./live-values.ts";
 export { Notifier } from "./notifier.ts";

@@ -23,34 +23,34 @@ export {
   settleLogin,
 } from "./login-gate.ts";
 export { MemoryLoginGates } from "./memory-login-gates.ts";
-export { SecretsInUse } from "./secrets-in-use.ts";
-export { SessionLogin } from "./session-login.ts";
-export type { GrantSettings, GrantSource } from "./shared-grant.ts";
-export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
-export type { WaitReason } from "./waits.ts";
-export { Activity, withActivity } from "./with-activity.ts";
-export { withBatches } from "./with-batches.ts";
-export type { BudgetUnit, EndpointSpending, Spending } from "./with-budget.ts";
-export { withBudget } from "./with-budget.ts";
-export { withConnection } from "./with-connection.ts";
+export { Activity, withActivity } from "./middleware/with-activity.ts";
+export { withBatches } from "./middleware/with-batches.ts";
+export type { BudgetUnit, EndpointSpending, Spending } from "./middleware/with-budget.ts";
+export { withBudget } from "./middleware/with-budget.ts";
+export { withConnection } from "./middleware/with-connection.ts";
 export {
   decodedBody,
   EncodingDamagedError,
   EncodingUnsupportedError,
   withDecoding,
-} from "./with-decoding.ts";
-export { withGrant } from "./with-grant.ts";
-export type { BasicCredentials } from "./with-headers.ts";
-export { basicAuthorization, withHeaders } from "./with-headers.ts";
-export type { Latency } from "./with-latency.ts";
-export { Latencies, withLatency } from "./with-latency.ts";
-export { withLinger } from "./with-linger.ts";
-export { withLoginGate } from "./with-login-gate.ts";
-export { RateLimits, withRateLimit } from "./with-rate-limit.ts";
-export type { RedirectOptions } from "./with-redirects.ts";
-export { withRedirects } from "./with-redirects.ts";
-export type { RetriedFailure, RetryOptions } from "./with-retry.ts";
-export { withRetry } from "./with-retry.ts";
-export { withSecretsNoted } from "./with-secrets-noted.ts";
-export { withSpans } from "./with-spans.ts";
-export { withTimeLimit } from "./with-time-limit.ts";
+} from "./middleware/with-decoding.ts";
+export { withGrant } from "./middleware/with-grant.ts";
+export type { BasicCredentials } from "./middleware/with-headers.ts";
+export { basicAuthorization, withHeaders } from "./middleware/with-headers.ts";
+export type { Latency } from "./middleware/with-latency.ts";
+export { Latencies, withLatency } from "./middleware/with-latency.ts";
+export { withLinger } from "./middleware/with-linger.ts";
+export { withLoginGate } from "./middleware/with-login-gate.ts";
+export { RateLimits, withRateLimit } from "./middleware/with-rate-limit.ts";
+export type { RedirectOptions } from "./middleware/with-redirects.ts";
+export { withRedirects } from "./middleware/with-redirects.ts";
+export type { RetriedFailure, RetryOptions } from "./middleware/with-retry.ts";
+export { withRetry } from "./middleware/with-retry.ts";
+export { withSecretsNoted } from "./middleware/with-secrets-noted.ts";
+export { withSpans } from "./middleware/with-spans.ts";
+export { withTimeLimit } from "./middleware/with-time-limit.ts";
+export { SecretsInUse } from "./secrets-in-use.ts";
+export { SessionLogin } from "./session-login.ts";
+export type { GrantSettings, GrantSource } from "./shared-grant.ts";
+export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
+export type { WaitReason } from "./waits.ts";

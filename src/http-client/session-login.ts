@@ -14,6 +14,8 @@ import {
   RequestFailedError,
   readText,
 } from "./fetch.ts";
+import { type BasicCredentials, basicAuthorization } from "./middleware/with-headers.ts";
+import { isWrongPassword } from "./middleware/with-login-gate.ts";
 import {
   GRANT_SETTINGS_DEFAULT,
   type Grant,
@@ -21,8 +23,6 @@ import {
   type GrantSettings,
   type GrantSource,
 } from "./shared-grant.ts";
-import { type BasicCredentials, basicAuthorization } from "./with-headers.ts";
-import { isWrongPassword } from "./with-login-gate.ts";
 
 /** Part of a cookie's lifetime after which it is renewed. */
 const RENEW_RATIO = 0.9;

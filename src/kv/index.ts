@@ -1,6 +1,12 @@
 /** The ordered transactional key-value layer: FoundationDB's semantics on every engine. */
-export type { BufferedStore, StoreCommit } from "./buffered-transaction.ts";
-export { BufferedTransaction } from "./buffered-transaction.ts";
+export type { BufferedStore, StoreCommit } from "./buffered/buffered-transaction.ts";
+export { BufferedTransaction } from "./buffered/buffered-transaction.ts";
+export type { MemoryFaults } from "./buffered/memory-engine.ts";
+export { MemoryEngine, MemoryStorage } from "./buffered/memory-engine.ts";
+export type { PageOptions, StoreSnapshot } from "./buffered/read-view.ts";
+export type { CommitVerdict, Writes } from "./buffered/resolver.ts";
+export { Resolver } from "./buffered/resolver.ts";
+export { SlabPool } from "./buffered/value-arena.ts";
 export type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
 export {
   BEHIND_LAST_KEY,
@@ -36,8 +42,6 @@ export {
   TRANSACTION_BYTES_MAX,
   VALUE_BYTES_MAX,
 } from "./limits.ts";
-export type { MemoryFaults } from "./memory-engine.ts";
-export { MemoryEngine, MemoryStorage } from "./memory-engine.ts";
 export type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "./mutation.ts";
 export {
   applyAtomic,
@@ -46,13 +50,10 @@ export {
   writeVersionstamp,
 } from "./mutation.ts";
 export { PagedRange } from "./paged-range.ts";
-export type { PageOptions, StoreSnapshot } from "./read-view.ts";
 export type { Removal, RemovalKind } from "./removals.ts";
 export { getRemoval, listRemovals, REMOVAL_KEY_SHAPES, removeInBackground } from "./removals.ts";
 export type { RemovedPage, RemovePage } from "./remover.ts";
 export { Remover } from "./remover.ts";
-export type { CommitVerdict, Writes } from "./resolver.ts";
-export { Resolver } from "./resolver.ts";
 export { Subspace } from "./subspace.ts";
 export { SubspaceEngine } from "./subspace-engine.ts";
 export type {
@@ -78,7 +79,6 @@ export {
   unpackText,
   unpackTuple,
 } from "./tuple.ts";
-export { SlabPool } from "./value-arena.ts";
 export type { VersionstampedBytes } from "./versionstamp.ts";
 export { VERSIONSTAMP_BYTES, Versionstamp } from "./versionstamp.ts";
 export { WatchRegistry } from "./watch-registry.ts";

@@ -1,9 +1,9 @@
 /** Armed watches by key. The engine that owns the registry reports what was written. */
 import { abortable } from "../base/index.ts";
+import { SortedMap } from "./buffered/sorted-map.ts";
 import { keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
 import type { TextInterval } from "./mutation.ts";
-import { SortedMap } from "./sorted-map.ts";
 import type { Key, Watch } from "./transaction.ts";
 
 /** After the text of any key, whose characters are bytes. */

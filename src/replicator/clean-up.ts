@@ -5,12 +5,12 @@
 import { assert, type Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import { type KeyValueStore, packTuple, type Subspace, unpackTuple } from "../kv/index.ts";
-import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
+import type { AbandonedReplications } from "./job-changes/abandoned-replications.ts";
+import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
+import type { EndedJob, JobIndex } from "./job-lists/job-index.ts";
+import type { JobEventLog } from "./job-log/job-event-log.ts";
 import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
-import type { JobEventLog } from "./jobs/job-event-log.ts";
-import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
 import { stepFor } from "./jobs/job-input.ts";
-import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";

@@ -5,6 +5,7 @@ import type { Job } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { removeReplicationDocument } from "./documents/replication-document.ts";
 import type { SourceSequence } from "./endpoints/endpoint.ts";
+import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
 import { decideInput, type JobInput, type JobStep, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
 import type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 import {
@@ -15,7 +16,6 @@ import {
 } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
-import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 
 /** Decisions read per transaction. */
 const PAGE_ROWS_MAX = 200;

@@ -26,9 +26,9 @@ import {
 import { type Endpoint, EndpointError } from "./endpoints/endpoint.ts";
 import type { Endpoints } from "./endpoints/endpoints.ts";
 import { classifyFailure, describeFailure } from "./failures/failure.ts";
+import type { JobEntry } from "./job-lists/job-views.ts";
 import { NO_PLACE, type ReplicationFailure } from "./jobs/failing.ts";
 import { persistentJobId } from "./jobs/job-data.ts";
-import type { JobEntry } from "./jobs/job-views.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";

@@ -11,9 +11,9 @@ import {
   type Transaction,
 } from "../../src/kv/index.ts";
 import { IndexFolder, parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import type { EndedJob } from "../../src/replicator/job-lists/job-index.ts";
 import { jobOutcome, newJobData } from "../../src/replicator/jobs/job-data.ts";
 import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-data-record.ts";
-import type { EndedJob } from "../../src/replicator/jobs/job-index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode, JOBS_SUBSPACE } from "../support/compose-node.ts";
 import { deferred } from "../support/deferred.ts";

@@ -5,7 +5,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { CLEARED_KEYS_MAX, type KeyRange, listRemovals } from "../../src/kv/index.ts";
-import { encodeMark } from "../../src/replicator/jobs/abandoned-replications.ts";
+import { encodeMark } from "../../src/replicator/job-changes/abandoned-replications.ts";
 import { persistentJobId } from "../../src/replicator/jobs/job-data.ts";
 import { ReplicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";

@@ -6,7 +6,7 @@ import {
   type JobIndex,
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
-import type { IndexRow, IndexView } from "../../src/replicator/jobs/index-view.ts";
+import type { IndexRow, IndexView } from "../../src/replicator/job-lists/index-view.ts";
 import { JobControls } from "../../src/replicator/jobs/job-controls.ts";
 import { decodeJob } from "../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";

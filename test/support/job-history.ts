@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { FAILURE_CLASSES, type FailureClass } from "../../src/contract/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
-import type { RepairedPage } from "../../src/replicator/jobs/job-index.ts";
+import type { RepairedPage } from "../../src/replicator/job-lists/job-index.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import type { composeNode } from "./compose-node.ts";
 

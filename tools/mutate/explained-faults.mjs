@@ -100,7 +100,7 @@ export const EXPLAINED_FAULTS = [
     reason: "the exact length is compared afterwards",
   },
   {
-    path: "src/replicator/jobs/index-tail.ts",
+    path: "src/replicator/job-lists/index-tail.ts",
     text: "if (foldedId <= this.#afterId) return;",
     replacement: "if (foldedId < this.#afterId) return;",
     reason: "it filters the same events once more",

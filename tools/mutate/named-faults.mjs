@@ -65,10 +65,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "no ownership check for a checkpoint after parking",
-    path: "src/replicator/run/checkpoint-writer.ts",
+    path: "src/replicator/checkpoints/checkpoint-writer.ts",
     text: "    await this.#parts.mayWrite();\n    const isBeginning",
     replacement: "    const isBeginning",
-    tests: ["src/replicator/run/checkpoint-writer.test.ts"],
+    tests: ["src/replicator/checkpoints/checkpoint-writer.test.ts"],
   },
   {
     rule: "only the first page of parked jobs of a database wakes",
@@ -93,7 +93,7 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "the 503 of a gateway counts as recovered",
-    path: "src/replicator/jobs/outages.ts",
+    path: "src/replicator/job-watching/outages.ts",
     text: "response.status < 502",
     replacement: "response.status < 504",
     tests: ["test/replicator/forgotten-outages.test.ts"],
@@ -178,10 +178,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "the log of another run counts as written",
-    path: "src/replicator/run/logged-side.ts",
+    path: "src/replicator/checkpoints/logged-side.ts",
     text: "    if (written === undefined) {\n      const reason = `Error",
     replacement: "    if (false) {\n      const reason = `Error",
-    tests: ["src/replicator/run/logged-side.test.ts"],
+    tests: ["src/replicator/checkpoints/logged-side.test.ts"],
   },
   {
     rule: "a source with a feed is never watched",
@@ -206,10 +206,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a server that answers 429 is not asked in the last moment",
-    path: "src/http-client/with-retry.ts",
+    path: "src/http-client/middleware/with-retry.ts",
     text: "const isTooLong = nowMs - firstFailureMs > options",
     replacement: "const isTooLong = nowMs - firstFailureMs >= options",
-    tests: ["src/http-client/with-retry.test.ts"],
+    tests: ["src/http-client/middleware/with-retry.test.ts"],
   },
   {
     rule: "a job begins although its database is gone",
@@ -234,10 +234,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a deletion counts as reading",
-    path: "src/http-client/with-budget.ts",
+    path: "src/http-client/middleware/with-budget.ts",
     text: 'method === "PUT" || method === "DELETE"',
     replacement: 'method === "PUT"',
-    tests: ["src/http-client/with-budget.test.ts"],
+    tests: ["src/http-client/middleware/with-budget.test.ts"],
   },
   {
     rule: "a repeated request does not name its failure",
@@ -262,10 +262,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a time-out counts as an answer within the rate",
-    path: "src/http-client/with-rate-limit.ts",
+    path: "src/http-client/middleware/with-rate-limit.ts",
     text: "status === 408 || status >= 500",
     replacement: "status >= 500",
-    tests: ["src/http-client/with-rate-limit.test.ts"],
+    tests: ["src/http-client/middleware/with-rate-limit.test.ts"],
   },
   {
     rule: "jobs of documents are named by their ids",
@@ -415,10 +415,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a write that ends leaves a listener at the signal of its run",
-    path: "src/http-client/with-linger.ts",
+    path: "src/http-client/middleware/with-linger.ts",
     text: "...observeBody(response, { onEnd: unfollow }),",
     replacement: "...observeBody(response, { onEnd: () => {} }),",
-    tests: ["src/http-client/with-linger.test.ts"],
+    tests: ["src/http-client/middleware/with-linger.test.ts"],
   },
   {
     rule: "a document without conflicts has an empty list of them",
@@ -485,10 +485,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a run that parked at the beginning goes on between other databases",
-    path: "src/replicator/run/parked-place.ts",
+    path: "src/replicator/checkpoints/parked-place.ts",
     text: "return isSame ? Checkpoints",
     replacement: "return true ? Checkpoints",
-    tests: ["src/replicator/run/parked-place.test.ts"],
+    tests: ["src/replicator/checkpoints/parked-place.test.ts"],
   },
   {
     rule: "a job that cleared an index stays",
@@ -534,7 +534,7 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "the key of a removal may have any length",
-    path: "src/kv/buffered-transaction.ts",
+    path: "src/kv/buffered/buffered-transaction.ts",
     text: "  clear(key: Key): void {\n    this.#checkWrite(key);",
     replacement: "  clear(key: Key): void {",
     tests: ["test/kv/memory-conformance.test.ts"],
@@ -583,7 +583,7 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a selector that points backwards reads one key more",
-    path: "src/kv/read-view.ts",
+    path: "src/kv/buffered/read-view.ts",
     text: "selector.offset : 1 - selector.offset",
     replacement: "selector.offset : 2 - selector.offset",
     tests: ["test/kv/memory-conformance.test.ts"],
@@ -639,10 +639,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a run continues where the last one parked only if a checkpoint is missing",
-    path: "src/replicator/run/checkpoint-writer.ts",
+    path: "src/replicator/checkpoints/checkpoint-writer.ts",
     text: "if (found === undefined) throw",
     replacement: "if (found !== undefined) throw",
-    tests: ["src/replicator/run/checkpoint-writer.test.ts"],
+    tests: ["src/replicator/checkpoints/checkpoint-writer.test.ts"],
   },
   {
     rule: "short requests are not batched",
@@ -836,17 +836,17 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "each 429 of requests in flight together counts",
-    path: "src/http-client/with-rate-limit.ts",
+    path: "src/http-client/middleware/with-rate-limit.ts",
     text: "if (estimate !== undefined && nowMs - estimate.updatedAtMs",
     replacement: "if (estimate !== undefined && nowMs + estimate.updatedAtMs",
-    tests: ["src/http-client/with-rate-limit.test.ts"],
+    tests: ["src/http-client/middleware/with-rate-limit.test.ts"],
   },
   {
     rule: "a batch of no requests is sent",
-    path: "src/http-client/with-batches.ts",
+    path: "src/http-client/middleware/with-batches.ts",
     text: "if (batch.length > 0) yield",
     replacement: "if (batch.length >= 0) yield",
-    tests: ["src/http-client/with-batches.test.ts"],
+    tests: ["src/http-client/middleware/with-batches.test.ts"],
   },
   {
     rule: "a peer that has the revision gets all attachments",

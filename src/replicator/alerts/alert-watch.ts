@@ -14,8 +14,8 @@ import {
   type Subspace,
   type Transaction,
 } from "../../kv/index.ts";
-import type { JobChangeName, JobEventLog, LoggedEvent } from "../jobs/job-event-log.ts";
-import type { JobIndex } from "../jobs/job-index.ts";
+import type { JobIndex } from "../job-lists/job-index.ts";
+import type { JobChangeName, JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { type KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
 import { type Alert, type AlertKind, BREACH_KINDS, type BreachKind } from "./alert.ts";

@@ -15,9 +15,9 @@ import {
   type Subspace,
   type Transaction,
 } from "../../kv/index.ts";
+import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
+import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
-import { isOfRemovedDatabase } from "../jobs/removed-marks.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 
 /** Jobs removed per transaction. Each has some twenty keys, and its runs. */

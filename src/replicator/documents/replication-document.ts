@@ -9,8 +9,8 @@ import {
 } from "../../base/index.ts";
 import type { Database, DatabaseRegistry, Document, WriteContext } from "../../databases/index.ts";
 import type { Transaction } from "../../kv/index.ts";
+import { scheduledStatistics } from "../job-lists/job-views.ts";
 import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
-import { scheduledStatistics } from "../jobs/job-views.ts";
 import { isoTime } from "../times.ts";
 
 /** Identifies the replicator's own writes; not available outside. */

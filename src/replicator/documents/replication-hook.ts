@@ -19,7 +19,9 @@ import {
 } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
-import { addEndedJob, addJob, type JobOrigin } from "../jobs/add-job.ts";
+import { addEndedJob, addJob, type JobOrigin } from "../job-changes/add-job.ts";
+import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
+import { replaceJob } from "../job-changes/replace-job.ts";
 import { type Decider, UNTOUCHED } from "../jobs/job-control.ts";
 import {
   type Asked,
@@ -30,8 +32,6 @@ import {
 import { decodeJob } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-input.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
-import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
-import { replaceJob } from "../jobs/replace-job.ts";
 import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";

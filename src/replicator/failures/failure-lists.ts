@@ -15,7 +15,7 @@ import {
   type Transaction,
 } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
-import type { JobIndex } from "../jobs/job-index.ts";
+import type { JobIndex } from "../job-lists/job-index.ts";
 import { type FailureKind, ReplicatorKeys } from "../replicator-keys.ts";
 import {
   decodeCount,

@@ -2,12 +2,12 @@
 import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore } from "../../kv/index.ts";
+import type { ReplicationOwnership } from "../job-changes/replication-ownership.ts";
+import type { JobIndex } from "../job-lists/job-index.ts";
+import type { JobEntry } from "../job-lists/job-views.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import type { JobIndex } from "../jobs/job-index.ts";
 import { stepFor } from "../jobs/job-input.ts";
-import type { JobEntry } from "../jobs/job-views.ts";
-import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import type { FailureCount, FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";

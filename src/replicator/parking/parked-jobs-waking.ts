@@ -2,11 +2,11 @@
 import { forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
+import type { ParkedJob, ParkedJobs } from "../job-watching/parked-jobs.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE, woken } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-input.ts";
-import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
 
 /** Rows read at once. */

@@ -11,7 +11,7 @@
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
-import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
+import type { ParkedJob, ParkedJobs } from "../job-watching/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
 import { type ParkedJobsWaking, partsOf } from "./parked-jobs-waking.ts";
 import type { SweepPace } from "./sweep-pace.ts";

@@ -4,10 +4,10 @@ import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
 import { describeFailure } from "../failures/failure.ts";
+import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../job-watching/parked-jobs.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
-import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../jobs/parked-jobs.ts";
 import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts";
 import {
   type SlotlessJobsParts,

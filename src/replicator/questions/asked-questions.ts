@@ -6,7 +6,7 @@ import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { ChecksBusyError } from "../checks-busy.ts";
 import type { InteractiveEdit } from "../documents/replication-hook.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
-import { QUESTION_TYPE } from "../jobs/parked-jobs.ts";
+import { QUESTION_TYPE } from "../job-watching/parked-jobs.ts";
 import { CHECK_MS_MAX, type ReplicationCheck } from "../replication-checks.ts";
 import type { Replicator } from "../replicator.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";

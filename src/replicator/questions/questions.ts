@@ -3,7 +3,7 @@ import { abortWith, errorCode, type JsonText, runTogether, Utf8Text } from "../.
 import type { Authority, WriteContext } from "../../databases/index.ts";
 import { type HeldJob, type JobData, JobHaltedError } from "../../jobs/index.ts";
 import { describeFailure } from "../failures/failure.ts";
-import { QUESTION_TYPE } from "../jobs/parked-jobs.ts";
+import { QUESTION_TYPE } from "../job-watching/parked-jobs.ts";
 import type { ReplicationChecks } from "../replication-checks.ts";
 import { replicationMembers } from "../request/parse-fields.ts";
 import type { RulePlans } from "../rules/rule-plans.ts";

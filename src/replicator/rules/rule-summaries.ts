@@ -2,13 +2,13 @@
 import type { Clock } from "../../base/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { IndexView } from "../job-lists/index-view.ts";
+import type { JobIndex } from "../job-lists/job-index.ts";
+import { StatusCounts } from "../job-lists/status-counts.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
-import type { IndexView } from "../jobs/index-view.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
-import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleBehindList, ruleFlagValue } from "../jobs/job-status.ts";
 import { RULE_TYPES } from "../jobs/rule-jobs.ts";
-import { StatusCounts } from "../jobs/status-counts.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { decodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
 

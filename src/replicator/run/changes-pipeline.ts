@@ -4,6 +4,7 @@
  *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
  */
 import { BoundedQueue, type Clock, Lanes, runTogether } from "../../base/index.ts";
+import type { ThroughSequence } from "../checkpoints/through-sequence.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import {
@@ -14,7 +15,6 @@ import {
 import type { Replication } from "../request/replication.ts";
 import type { LagMeter } from "./lag-meter.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
-import type { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes queued per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;

@@ -21,8 +21,20 @@ import {
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
 import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
-import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../jobs/backlog.ts";
-import type { Backlogs } from "../jobs/backlogs.ts";
+import { removeJob } from "../job-changes/remove-job.ts";
+import {
+  type Claim,
+  type ReplicationOwnership,
+  UNPROVEN_MS_MAX,
+} from "../job-changes/replication-ownership.ts";
+import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../job-lists/backlog.ts";
+import type { Backlogs } from "../job-lists/backlogs.ts";
+import type { JobEventLog } from "../job-log/job-event-log.ts";
+import type { JobRun } from "../job-log/job-run.ts";
+import type { JobRuns } from "../job-log/job-runs.ts";
+import type { HaltedRuns } from "../job-watching/halted-runs.ts";
+import type { Outages } from "../job-watching/outages.ts";
+import type { ParkedJobs } from "../job-watching/parked-jobs.ts";
 import {
   type Disposition,
   decideDue,
@@ -32,7 +44,6 @@ import {
   type RunEnding,
 } from "../jobs/decide.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
-import type { HaltedRuns } from "../jobs/halted-runs.ts";
 import { afterDeath, type Hazard, NO_HAZARD, quarantine } from "../jobs/hazard.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -49,19 +60,8 @@ import {
   withChangesPending,
 } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
-import type { JobEventLog } from "../jobs/job-event-log.ts";
-import type { JobRun } from "../jobs/job-run.ts";
-import type { JobRuns } from "../jobs/job-runs.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
-import type { Outages } from "../jobs/outages.ts";
-import type { ParkedJobs } from "../jobs/parked-jobs.ts";
 import { penaltySec } from "../jobs/penalty.ts";
-import { removeJob } from "../jobs/remove-job.ts";
-import {
-  type Claim,
-  type ReplicationOwnership,
-  UNPROVEN_MS_MAX,
-} from "../jobs/replication-ownership.ts";
 import {
   addStatistics,
   NO_STATISTICS,

@@ -12,6 +12,8 @@ import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts"
 import { Activity, SecretsInUse } from "../../http-client/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
+import type { OwnCheckpoints } from "../checkpoints/own-checkpoint.ts";
+import type { ParkedPlace } from "../checkpoints/parked-place.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
@@ -20,11 +22,11 @@ import { classifyFailure, describeFailure, unreachableOrigin } from "../failures
 import { FailurePlaces } from "../failures/failure-places.ts";
 import type { RetryRequest } from "../failures/run-failures.ts";
 import { StoredRunFailures } from "../failures/stored-run-failures.ts";
+import type { Claim } from "../job-changes/replication-ownership.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
 import { isRetried } from "../jobs/job-control.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
-import type { Claim } from "../jobs/replication-ownership.ts";
 import { runnableOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import {
@@ -37,8 +39,6 @@ import { readFilterCode } from "./filter-code.ts";
 import { HeldReplication, type HeldReplicationParts } from "./held-replication.ts";
 import { askPending, MeasuredRun, showLife } from "./job-life.ts";
 import { LagMeter } from "./lag-meter.ts";
-import type { OwnCheckpoints } from "./own-checkpoint.ts";
-import type { ParkedPlace } from "./parked-place.ts";
 import {
   type ReplicationEnding,
   ReplicationRun,

@@ -9,6 +9,12 @@
  * All work ends with its signal; a stop request is followed by a last checkpoint.
  */
 import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
+import { CheckpointWriter, type CheckpointWriterParts } from "../checkpoints/checkpoint-writer.ts";
+import type { Checkpoints } from "../checkpoints/checkpoints.ts";
+import { openSides } from "../checkpoints/open-sides.ts";
+import { findParked, isPlaceLost } from "../checkpoints/parked-place.ts";
+import { recordedStatistics } from "../checkpoints/replication-log.ts";
+import { ThroughSequence } from "../checkpoints/through-sequence.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
@@ -23,16 +29,10 @@ import {
 import type { CopyLimits } from "../replicator-config.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
-import { CheckpointWriter, type CheckpointWriterParts } from "./checkpoint-writer.ts";
-import type { Checkpoints } from "./checkpoints.ts";
 import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
-import { openSides } from "./open-sides.ts";
-import { findParked, isPlaceLost } from "./parked-place.ts";
-import { recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
-import { ThroughSequence } from "./through-sequence.ts";
 
 /** Time limit for the last checkpoint of a stopped run. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;

@@ -25,7 +25,7 @@ import {
   type WorkerId,
 } from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
-import type { HaltedRuns } from "../jobs/halted-runs.ts";
+import type { HaltedRuns } from "../job-watching/halted-runs.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { NodeStore } from "../nodes/node-store.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";

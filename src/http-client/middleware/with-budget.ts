@@ -1,0 +1,46 @@
+/**
+ * Delays requests until the endpoint's budget allows them. Each costs one request, and the bytes of
+ * both bodies.
+ */
+import { type Fetch, type FetchRequest, observeBody } from "../fetch.ts";
+
+export type BudgetUnit = "requests" | "documents" | "bytes";
+
+/** The remaining budget of an endpoint. Its owner decides who shares it. */
+export interface Spending {
+  /**
+   * Resolves when the amount may be spent, or has been; rejects with `signal.reason`. Returns
+   * `undefined` if there is no limit.
+   */
+  spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void> | undefined;
+}
+
+/** The budget of one endpoint, separate for reads and writes. */
+export interface EndpointSpending {
+  readonly read: Spending;
+  readonly write: Spending;
+}
+
+export function withBudget(fetch: Fetch, spending: EndpointSpending): Fetch {
+  return async (request) => {
+    const direction = spending[isWrite(request) ? "write" : "read"];
+    await direction.spend("requests", 1, request.signal);
+    const sent = bodyLength(request);
+    if (sent > 0) await direction.spend("bytes", sent, request.signal);
+    const response = await fetch(request);
+    // Reading waits for the budget, and thus the sender for the reader.
+    return observeBody(response, {
+      onPiece: (byteCount) => direction.spend("bytes", byteCount, request.signal),
+    });
+  };
+}
+
+/** Other POST requests, such as `_revs_diff` and `_bulk_get`, are reads. */
+function isWrite({ method, url }: FetchRequest): boolean {
+  if (method === "PUT" || method === "DELETE") return true;
+  return method === "POST" && /\/_(bulk_docs|ensure_full_commit)(\?|$)/.test(url);
+}
+
+function bodyLength({ body }: FetchRequest): number {
+  return body?.length ?? 0;
+}

@@ -1,0 +1,18 @@
+/** Headers sent with every request of an endpoint, including credentials. */
+import { base64Encode, utf8Encode } from "../../base/index.ts";
+import type { Fetch } from "../fetch.ts";
+
+export interface BasicCredentials {
+  readonly username: string;
+  readonly password: string;
+}
+
+/** The value of an `authorization` header (RFC 7617). */
+export function basicAuthorization({ username, password }: BasicCredentials): string {
+  return `Basic ${base64Encode(utf8Encode(`${username}:${password}`))}`;
+}
+
+/** Adds `headers` (names in lower case); the request's own take precedence. */
+export function withHeaders(fetch: Fetch, headers: Readonly<Record<string, string>>): Fetch {
+  return (request) => fetch({ ...request, headers: { ...headers, ...request.headers } });
+}

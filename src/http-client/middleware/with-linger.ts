@@ -1,0 +1,75 @@
+/**
+ * Lets a write in progress finish when its run stops: the server may already have the whole request
+ * and would carry it out after the stop was confirmed. A body that is still being streamed ends
+ * immediately, because the server cannot have all of it.
+ */
+import { abortWith, type Clock } from "../../base/index.ts";
+import { type Fetch, type FetchRequest, observeBody, type RequestBody } from "../fetch.ts";
+
+export interface LingerOptions {
+  readonly isWrite: (request: FetchRequest) => boolean;
+  /**
+   * Longest wait for the response after an abort with this reason, 0 for none. The request's own
+   * timeout is a limit in any case.
+   */
+  readonly lingerMs: (reason: unknown) => number;
+}
+
+export function withLinger(
+  clock: Clock,
+  fetch: Fetch,
+  { isWrite, lingerMs }: LingerOptions,
+): Fetch {
+  return async (request) => {
+    const { signal } = request;
+    if (!isWrite(request) || signal.aborted) return fetch(request);
+    const ending = new AbortController();
+    const answered = new AbortController();
+    const sending = new Sending(request.body);
+    const end = (): void => ending.abort(signal.reason);
+    const onAbort = (): void => {
+      const waitMs = sending.isOver ? lingerMs(signal.reason) : 0;
+      if (waitMs === 0) end();
+      else if (Number.isFinite(waitMs)) clock.sleep(waitMs, answered.signal).then(end, () => {});
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      const { body } = sending;
+      const response = await fetch({ ...request, ...(body && { body }), signal: ending.signal });
+      // The rest of the response ends with the run. The run's signal may live for days and serve
+      // many requests.
+      const unfollow = abortWith(signal, ending);
+      return {
+        ...observeBody(response, { onEnd: unfollow }),
+        discard: () => {
+          unfollow();
+          response.discard();
+        },
+      };
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+      answered.abort(OVER);
+    }
+  };
+}
+
+/** Created once: the error that `abort` creates by default costs more than everything else here. */
+const OVER = new Error("The request is over");
+
+/** A request body, and whether it has been handed over completely. */
+class Sending {
+  readonly body: RequestBody | undefined;
+  isOver = true;
+
+  constructor(body: RequestBody | undefined) {
+    this.body = body;
+    if (typeof body !== "object" || body instanceof Uint8Array) return;
+    this.isOver = false;
+    this.body = { length: body.length, stream: () => this.#observed(body.stream()) };
+  }
+
+  async *#observed(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    yield* chunks;
+    this.isOver = true;
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * Passes logins through the gate of their account: `POST /_session`, API keys at token endpoints,
+ * and requests with a password (Basic) that the server has not accepted before. Other requests,
+ * including those of living sessions, bypass it.
+ */
+import { abortable, base64Decode, type Digests, Semaphore, utf8Encode } from "../../base/index.ts";
+import { type Fetch, type FetchRequest, type FetchResponse, readBeginning } from "../fetch.ts";
+import type { Login, LoginGates, LoginVerdict } from "../login-gate.ts";
+
+/** Hex digits of a secret's digest: enough to distinguish the passwords of one account. */
+const CREDENTIAL_LENGTH = 16;
+/** Longest refusal that is read for its reason. */
+const REFUSAL_BYTES_MAX = 65_536;
+/** Maximum number of accepted passwords remembered. */
+const PROVEN_MAX = 10_000;
+
+export interface LoginGateParts {
+  readonly digests: Digests;
+  readonly gates: LoginGates;
+}
+
+export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts): Fetch {
+  const proven = new Set<string>();
+  const turns = new Map<string, Semaphore>();
+
+  /** One attempt; other requests of this process wait for it. */
+  async function attempt(request: FetchRequest, login: Login): Promise<FetchResponse> {
+    const settle = await gates.enter(login, request.signal);
+    let verdict: LoginVerdict = "unknown";
+    try {
+      const answered = await judged(request, await fetch(request));
+      verdict = answered.verdict;
+      return answered.response;
+    } finally {
+      await settle(verdict);
+      const key = keyOf(login);
+      proven.delete(key);
+      if (verdict === "accepted") proven.add(key);
+      if (proven.size > PROVEN_MAX) proven.delete([...proven][0] ?? "");
+    }
+  }
+
+  /** A request with a password that was accepted before but may have become invalid. */
+  async function repeated(request: FetchRequest, login: Login): Promise<FetchResponse> {
+    const { response, verdict } = await judged(request, await fetch(request));
+    if (verdict !== "refused" && verdict !== "locked") return response;
+    // Requests in progress at the same time count as one attempt.
+    if (proven.delete(keyOf(login))) await gates.report(login, verdict);
+    return response;
+  }
+
+  return async (request) => {
+    const login = loginOf(request, digests);
+    if (login === undefined) return fetch(request);
+    const key = keyOf(login);
+    const isPassword = request.headers?.authorization !== undefined;
+    if (isPassword && proven.has(key)) return repeated(request, login);
+    const turn = turns.get(key) ?? new Semaphore(1);
+    turns.set(key, turn);
+    const answered = turn.run(async () => {
+      request.signal.throwIfAborted();
+      const isProven = isPassword && proven.has(key);
+      return isProven ? repeated(request, login) : attempt(request, login);
+    });
+    try {
+      return await abortable(answered, request.signal);
+    } finally {
+      if (turn.isIdle) turns.delete(key);
+    }
+  };
+}
+
+function keyOf({ origin, account, credential }: Login): string {
+  return JSON.stringify([origin, account, credential]);
+}
+
+/** The login that a request makes, if any. */
+function loginOf(request: FetchRequest, digests: Digests): Login | undefined {
+  const given = formSecret(request) ?? basicSecret(request);
+  if (given === undefined) return undefined;
+  const { account, secret } = given;
+  const digest = digests.sha1Hex(utf8Encode(JSON.stringify([account, secret])));
+  const credential = digest.slice(0, CREDENTIAL_LENGTH);
+  return { origin: new URL(request.url).origin, account, credential };
+}
+
+interface AccountSecret {
+  readonly account: string;
+  readonly secret: string;
+}
+
+/** A posted form: name and password for a session, or an API key for a token endpoint. */
+function formSecret({ method, headers = {}, body }: FetchRequest): AccountSecret | undefined {
+  const isForm = headers["content-type"] === "application/x-www-form-urlencoded";
+  if (method !== "POST" || !isForm || typeof body !== "string") return undefined;
+  const form = new URLSearchParams(body);
+  const key = form.get("apikey") ?? form.get("client_secret");
+  if (key !== null) return { account: form.get("client_id") ?? "", secret: key };
+  const [name, password] = [form.get("name"), form.get("password")];
+  return name === null || password === null ? undefined : { account: name, secret: password };
+}
+
+function basicSecret({ headers = {} }: FetchRequest): AccountSecret | undefined {
+  const [, encoded] = /^basic +(\S+)$/i.exec(headers.authorization ?? "") ?? [];
+  const bytes = encoded === undefined ? undefined : base64Decode(encoded);
+  if (bytes === undefined) return undefined;
+  const pair = decoder.decode(bytes);
+  const colon = pair.indexOf(":");
+  return colon < 0 ? undefined : { account: pair.slice(0, colon), secret: pair.slice(colon + 1) };
+}
+
+/** The verdict of a response on the login. The body of a refusal is read and remains readable. */
+async function judged(
+  request: FetchRequest,
+  response: FetchResponse,
+): Promise<{ readonly response: FetchResponse; readonly verdict: LoginVerdict }> {
+  const { status } = response;
+  if (status === 408 || status === 429 || status >= 500) return { response, verdict: "unknown" };
+  const isForm = request.headers?.authorization === undefined;
+  // A token endpoint answers 400 to an unknown key.
+  const isRefusal = status === 401 || status === 403 || (status === 400 && isForm);
+  if (!isRefusal) return { response, verdict: "accepted" };
+  const bytes = await readBeginning(response, REFUSAL_BYTES_MAX);
+  const reason = decoder.decode(bytes);
+  const read = { ...response, body: once(bytes), discard: () => response.discard() };
+  return { response: read, verdict: verdictOf(status, isForm, reason, response) };
+}
+
+function verdictOf(
+  status: number,
+  isForm: boolean,
+  reason: string,
+  { headers }: FetchResponse,
+): LoginVerdict {
+  if (LOCKED.test(reason)) return "locked";
+  // For a request with a password, 403 concerns the user's rights.
+  if (status === 403) return isForm ? "refused" : "accepted";
+  // The server requires authentication before it evaluates the form (`require_valid_user`).
+  const isUnread = isForm && headers.has("www-authenticate") && !WRONG.test(reason);
+  return isUnread ? "unknown" : "refused";
+}
+
+/** CouchDB's reasons for a locked account and for a wrong password. */
+const LOCKED = /temporarily locked/i;
+const WRONG = /password is incorrect/i;
+
+/** Whether a refusal gives the password as the reason. */
+export function isWrongPassword(reason: string): boolean {
+  return WRONG.test(reason);
+}
+
+const decoder = new TextDecoder();
+
+async function* once(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  yield bytes;
+}

@@ -1,0 +1,118 @@
+/**
+ * Slows down for servers that answer 429: additive increase, multiplicative decrease of the rate,
+ * as in `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval between
+ * requests. There is one estimate for each endpoint and method. All jobs of a node share it, so a
+ * 429 of one job slows down the others.
+ *
+ * Estimates are values, and the functions on them are pure.
+ */
+import type { Runtime } from "../../base/index.ts";
+import type { Fetch, FetchResponse } from "../fetch.ts";
+import type { Waits } from "../waits.ts";
+
+export interface Estimate {
+  readonly intervalMs: number;
+  readonly updatedAtMs: number;
+}
+
+/** Smallest interval that is kept, and the step by which intervals shrink. */
+const INTERVAL_MS_MIN = 20;
+const BACKOFF_FACTOR = 1.2;
+/** Longest interval: a longer pause would not help either. */
+const INTERVAL_MS_MAX = 25_000;
+/** Responses to requests that were in progress together count once. */
+const SENSITIVITY_MS = 80;
+/**
+ * An estimate unused for this long loses twice the elapsed time, because an idle server has
+ * recovered.
+ */
+const DECAY_AFTER_MS = 1000;
+const DECAY_FACTOR = 2;
+/**
+ * Long intervals shrink faster; otherwise a server that recovers suddenly would be spared for
+ * minutes.
+ */
+const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
+  [10_000, 1000],
+  [1000, 100],
+  [100, 40],
+  [0, INTERVAL_MS_MIN],
+];
+/** Number of estimates at which outdated ones are removed. */
+const ESTIMATES_BEFORE_SWEEP = 1000;
+
+/** The estimate after a 429. */
+export function afterTooMany(estimate: Estimate | undefined, nowMs: number): Estimate {
+  if (estimate !== undefined && nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
+  const grownMs = Math.round(Math.max(estimate?.intervalMs ?? 0, INTERVAL_MS_MIN) * BACKOFF_FACTOR);
+  return { intervalMs: Math.min(INTERVAL_MS_MAX, grownMs), updatedAtMs: nowMs };
+}
+
+/** The estimate after any other response, or `undefined` if no wait is needed any more. */
+export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Estimate | undefined {
+  if (estimate === undefined || nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
+  const silentMs = nowMs - estimate.updatedAtMs;
+  const decayMs = silentMs > DECAY_AFTER_MS ? DECAY_FACTOR * silentMs : 0;
+  const decayedMs = Math.max(0, estimate.intervalMs - decayMs);
+  const stepMs = STEPS.find(([aboveMs]) => decayedMs > aboveMs)?.[1] ?? INTERVAL_MS_MIN;
+  const intervalMs = decayedMs - stepMs;
+  if (intervalMs <= 0) return undefined;
+  return { intervalMs: Math.max(INTERVAL_MS_MIN, intervalMs), updatedAtMs: nowMs };
+}
+
+/** The estimates of a node. */
+export class RateLimits {
+  readonly #estimates = new Map<string, Estimate>();
+
+  intervalMs(key: string): number {
+    return this.#estimates.get(key)?.intervalMs ?? 0;
+  }
+
+  /** Endpoints and methods that currently have to wait. */
+  list(): readonly { readonly endpointUrl: string; readonly intervalMs: number }[] {
+    return [...this.#estimates].map(([key, { intervalMs }]) => ({
+      endpointUrl: key.slice(key.indexOf(" ") + 1),
+      intervalMs,
+    }));
+  }
+
+  /** Applies the status of a response. 408 and 5xx do not affect the rate. */
+  observe(key: string, status: number, nowMs: number): void {
+    if (status === 408 || status >= 500) return;
+    const earlier = this.#estimates.get(key);
+    const estimate = status === 429 ? afterTooMany(earlier, nowMs) : afterAnswer(earlier, nowMs);
+    if (estimate === undefined) this.#estimates.delete(key);
+    else this.#estimates.set(key, estimate);
+    if (this.#estimates.size > ESTIMATES_BEFORE_SWEEP) this.#sweep(nowMs);
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [key, { updatedAtMs }] of this.#estimates) {
+      if (nowMs - updatedAtMs > INTERVAL_MS_MAX) this.#estimates.delete(key);
+    }
+  }
+}
+
+/**
+ * Delays each request by the interval of its endpoint and method. Repeating a 429, and obeying its
+ * Retry-After, is up to `withRetry`.
+ */
+export function withRateLimit(
+  { clock }: Pick<Runtime, "clock">,
+  fetch: Fetch,
+  rateLimits: RateLimits,
+  endpointUrl: string,
+  waits?: Waits,
+): Fetch {
+  return async (request): Promise<FetchResponse> => {
+    const key = `${request.method} ${endpointUrl}`;
+    const intervalMs = rateLimits.intervalMs(key);
+    if (intervalMs >= 1) {
+      const pause = clock.sleep(intervalMs, request.signal);
+      await (waits?.during("limiter", pause) ?? pause);
+    }
+    const response = await fetch(request);
+    rateLimits.observe(key, response.status, clock.monotonicMs());
+    return response;
+  };
+}

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { get, openClock, openServer, type Reply } from "../fetch.fixture.ts";
+import { withRetry } from "./with-retry.ts";
+
+const OPTIONS = { retryCountMax: 5, failingMsMax: 60_000 };
+
+/** Responds like this once, then with 200. Returns the pause in between. */
+async function pauseAfter(reply: Reply): Promise<number | undefined> {
+  const clock = openClock();
+  const replies = [reply, { status: 200 }];
+  const server = openServer(() => replies.shift() ?? { status: 200 });
+  const response = await withRetry(
+    { clock, trace: { event: () => {} } },
+    server.fetch,
+    OPTIONS,
+  )(get("http://host/db/"));
+  expect(response.status).toBe(200);
+  return clock.slept[0];
+}
+
+const date = "Sat, 21 Nov 2026 10:00:00 GMT";
+const later = "Sat, 21 Nov 2026 10:00:07 GMT";
+
+test.each<[number, Record<string, string>, number]>([
+  [429, {}, 1000],
+  [429, { "retry-after": "3" }, 3000],
+  [429, { "retry-after": "0" }, 100],
+  [429, { "retry-after": later, date }, 7000],
+  [429, { "retry-after": date, date: later }, 100],
+  [429, { "retry-after": "soon" }, 1000],
+  [429, { "retry-after": "999999" }, 300_000],
+  [503, {}, 250],
+  [503, { "retry-after": "3" }, 3000],
+  [503, { "retry-after": later, date }, 7000],
+])("after %i with %j the request waits %i ms", async (status, headers, pauseMs) => {
+  expect(await pauseAfter({ status, headers })).toBe(pauseMs);
+});
+
+test("a date without the server's own clock is read by ours", async () => {
+  // The test's clock starts 1,000 s after the epoch.
+  const reply = { status: 429, headers: { "retry-after": "Thu, 01 Jan 1970 00:16:49 GMT" } };
+  expect(await pauseAfter(reply)).toBe(9000);
+});
+
+test("a server that answers nothing but 429 is not asked for longer than a failing one", async () => {
+  const clock = openClock();
+  const server = openServer(() => ({ status: 429, headers: { "retry-after": "7" } }));
+  const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
+  expect((await fetch(get("http://host/db/"))).status).toBe(429);
+  // The first response, and those within a minute.
+  expect(clock.slept).toHaveLength(9);
+});
+
+test.each([429, 503])(
+  "a server that answers %d is asked until the time is over, the last moment included",
+  async (status) => {
+    const clock = openClock();
+    const server = openServer(() => ({ status, headers: { "retry-after": "30" } }));
+    const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
+    expect((await fetch(get("http://host/db/"))).status).toBe(status);
+    // The pause that begins within the permitted 60 s still happens.
+    expect(clock.slept).toEqual([30_000, 30_000, 30_000]);
+  },
+);

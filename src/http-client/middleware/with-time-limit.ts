@@ -1,0 +1,50 @@
+/**
+ * Ends requests that take too long in total, from the first byte sent to the last one read
+ * (`request_timeout`).
+ */
+import { abortWith, type Runtime } from "../../base/index.ts";
+import { type Fetch, type FetchRequest, observeBody, RequestFailedError } from "../fetch.ts";
+
+/** `limitMs` is the maximum duration of a request; may be infinite. */
+export function withTimeLimit(
+  { clock }: Pick<Runtime, "clock">,
+  fetch: Fetch,
+  limitMs: (request: FetchRequest) => number,
+): Fetch {
+  return async (request) => {
+    const timeMs = limitMs(request);
+    if (timeMs === Number.POSITIVE_INFINITY) return fetch(request);
+    const { method, url } = request;
+    const limited = new AbortController();
+    const over = new AbortController();
+    const unfollow = abortWith(request.signal, limited);
+    const onEnd = (): void => {
+      unfollow();
+      over.abort(OVER);
+    };
+    void clock.sleep(timeMs, over.signal).then(
+      () => limited.abort(new RequestFailedError({ method, url, cause: "REQUEST_TIMEOUT" })),
+      () => {},
+    );
+    try {
+      const response = await fetch({ ...request, signal: limited.signal });
+      const observed = observeBody(response, { onEnd });
+      return {
+        ...observed,
+        discard: () => {
+          onEnd();
+          response.discard();
+        },
+      };
+    } catch (error) {
+      onEnd();
+      throw error;
+    }
+  };
+}
+
+/**
+ * Reason with which a finished request's timer ends. Created once: the error that `abort` creates
+ * by default costs more than everything else here.
+ */
+const OVER = new Error("The request is over");

@@ -1,0 +1,258 @@
+/**
+ * Buffered writes of a transaction, by key, as its own reads see them. Cleared ranges are kept
+ * separately; an entry is always newer than a clear that covers it.
+ */
+import { assert, replaceAll } from "../../base/index.ts";
+import { BEHIND_LAST_KEY, keyText } from "../key-bytes.ts";
+import { type AtomicOperation, applyAtomic, type Mutation } from "../mutation.ts";
+import type { Key, Value } from "../transaction.ts";
+import type { VersionstampedBytes } from "../versionstamp.ts";
+import { RangeSet } from "./range-set.ts";
+import { SortedMap } from "./sorted-map.ts";
+import { type SlabPool, ValueArena } from "./value-arena.ts";
+
+/**
+ * As passed to the commit, except the last kind: operations on a stored value that this transaction
+ * has not read.
+ */
+export type BufferedWrite =
+  | (Mutation & { readonly kind: "set" | "clear" | "setVersionstampedValue" })
+  | { readonly kind: "operations"; readonly operations: readonly Operation[] };
+
+const STAMPED = "setVersionstampedValue";
+
+/** A write whose key the commit completes with a version of at least `versionMin`. */
+interface StampedKey {
+  readonly mutation: Mutation & { readonly kind: "setVersionstampedKey" };
+  readonly versionMin: number;
+}
+
+type Operation = Mutation & { readonly kind: AtomicOperation };
+
+export class WriteBuffer {
+  readonly #writes = new SortedMap<BufferedWrite>();
+  readonly #cleared = new RangeSet();
+  readonly #stampedKeys: StampedKey[] = [];
+  /** Ranges where versionstamped keys will be: reads there have no result yet. */
+  readonly #unreadable = new RangeSet();
+  /** The bytes before the stamp in the last versionstamped key. */
+  #lastStampedPrefix: string | undefined;
+  #byteCount = 0;
+  readonly #arena: ValueArena;
+
+  /** With a pool, values are valid until `release`; otherwise as long as they are referenced. */
+  constructor(pool?: SlabPool) {
+    this.#arena = new ValueArena(pool);
+  }
+
+  get isEmpty(): boolean {
+    return this.#writes.size === 0 && this.#cleared.isEmpty && this.#stampedKeys.length === 0;
+  }
+
+  /** Total size of all requested writes, including overwritten ones. */
+  get byteCount(): number {
+    return this.#byteCount;
+  }
+
+  /** `isConstant`: the value's bytes will not change. */
+  set(key: Key, value: Value, isConstant = false): void {
+    this.#byteCount += key.length + value.length;
+    const text = keyText(key);
+    const kept = isConstant ? this.#arena.constant(value) : this.#arena.copy(value);
+    this.#writes.set(text, { kind: "set", key: text, value: kept });
+  }
+
+  clear(key: Key): void {
+    this.#byteCount += key.length * 2 + 1;
+    const text = keyText(key);
+    this.#writes.set(text, { kind: "clear", key: text });
+  }
+
+  clearRange(begin: Key, end: Key): void {
+    this.#byteCount += begin.length + end.length;
+    const from = keyText(begin);
+    const to = keyText(end);
+    this.#writes.deleteRange(from, to);
+    this.#cleared.add(from, to);
+    this.#clearStamped(from, to);
+  }
+
+  operate(kind: AtomicOperation, key: Key, operand: Value): void {
+    this.#byteCount += key.length + operand.length;
+    const text = keyText(key);
+    const known = this.#writes.get(text);
+    assert(known?.kind !== STAMPED, "A versionstamped value cannot be operated on");
+    const ownOperand = this.#arena.copy(operand);
+    if (known?.kind === "operations") {
+      const operations = joined(known.operations, { kind, key: text, operand: ownOperand });
+      this.#writes.set(text, { kind: "operations", operations });
+    } else if (known !== undefined || this.#cleared.contains(text)) {
+      const stored = known?.kind === "set" ? known.value : undefined;
+      const value = applyAtomic(kind, stored, ownOperand);
+      this.#writes.set(text, { kind: "set", key: text, value });
+    } else {
+      const operations = [{ kind, key: text, operand: ownOperand }];
+      this.#writes.set(text, { kind: "operations", operations });
+    }
+  }
+
+  setStampedValue(key: Key, value: VersionstampedBytes): void {
+    this.#byteCount += key.length + value.bytes.length;
+    const own = { bytes: this.#arena.copy(value.bytes), offset: value.offset };
+    const text = keyText(key);
+    this.#writes.set(text, { kind: STAMPED, key: text, value: own });
+  }
+
+  /** `versionMin`: lower bound of the commit's version. */
+  setStampedKey(key: VersionstampedBytes, value: Value, versionMin: number): void {
+    this.#byteCount += key.bytes.length + value.length;
+    const { offset } = key;
+    const text = keyText(key.bytes);
+    const ownValue = this.#arena.copy(value);
+    this.#stampedKeys.push({
+      mutation: { kind: "setVersionstampedKey", key: text, offset, value: ownValue },
+      versionMin,
+    });
+    // Most of a transaction's versionstamped keys differ only in the user version.
+    const last = this.#lastStampedPrefix;
+    if (last?.length === offset && text.startsWith(last)) return;
+    const prefix = text.slice(0, offset);
+    this.#lastStampedPrefix = prefix;
+    this.#unreadable.add(prefix + versionText(versionMin), prefix + BEHIND_STAMPS_TEXT);
+  }
+
+  /**
+   * As in FoundationDB, such a key is cleared if the lowest versionstamp that it can get lies in
+   * the range.
+   */
+  #clearStamped(from: string, to: string): void {
+    if (this.#stampedKeys.length === 0) return;
+    this.#unreadable.remove(from, to);
+    this.#lastStampedPrefix = undefined;
+    const kept = this.#stampedKeys.filter((each) => {
+      // Most cleared ranges have nothing in common with such a key.
+      if (!mayLieWithin(each.mutation, from, to)) return true;
+      const lowest = lowestKey(each);
+      return lowest < from || lowest >= to;
+    });
+    if (kept.length < this.#stampedKeys.length) {
+      replaceAll(this.#stampedKeys, kept);
+    }
+  }
+
+  /**
+   * The last write to the key, or "cleared" if a range clear covers it; `undefined` if this
+   * transaction did not touch it.
+   */
+  find(text: string): BufferedWrite | "cleared" | undefined {
+    const write = this.#writes.get(text);
+    assert(
+      write?.kind !== STAMPED && (this.#unreadable.isEmpty || !this.#unreadable.contains(text)),
+      "What a versionstamp completes cannot be read in the same transaction",
+    );
+    if (write !== undefined) return write;
+    return this.#cleared.contains(text) ? "cleared" : undefined;
+  }
+
+  /** Whether a read of the range sees only stored data. */
+  leavesAlone(begin: Key, end: Key): boolean {
+    if (this.isEmpty) return true;
+    const from = keyText(begin);
+    const to = keyText(end);
+    assert(
+      this.#unreadable.isEmpty || !this.#unreadable.overlaps(from, to),
+      "What a versionstamp completes cannot be read in the same transaction",
+    );
+    return !this.#cleared.overlaps(from, to) && !this.#writes.hasInRange(from, to);
+  }
+
+  isCleared(text: string): boolean {
+    return this.#cleared.contains(text);
+  }
+
+  /** The writes from `begin` (inclusive) to `end` (exclusive), in order or in reverse. */
+  within(begin: Key, end: Key, reverse: boolean): { text: string; write: BufferedWrite }[] {
+    const found: { text: string; write: BufferedWrite }[] = [];
+    const visit = (text: string, write: BufferedWrite): boolean => {
+      assert(
+        write.kind !== STAMPED,
+        "What a versionstamp completes cannot be read in the same transaction",
+      );
+      found.push({ text, write });
+      return true;
+    };
+    if (reverse) this.#writes.scanReverse(keyText(begin), keyText(end), visit);
+    else this.#writes.scan(keyText(begin), keyText(end), visit);
+    return found;
+  }
+
+  /** In applicable order: range clears, then keys, then versionstamped keys. */
+  mutations(): Mutation[] {
+    const mutations: Mutation[] = [];
+    for (const { begin, end } of this.#cleared.ranges()) {
+      mutations.push({ kind: "clearRange", begin, end });
+    }
+    this.#writes.scan("", END_TEXT, (_key, write) => {
+      if (write.kind !== "operations") mutations.push(write);
+      else for (const operation of write.operations) mutations.push(operation);
+      return true;
+    });
+    // A versionstamped key is new, so no other write of the transaction can refer to it.
+    for (const { mutation } of this.#stampedKeys) mutations.push(mutation);
+    return mutations;
+  }
+
+  /** Called when values are no longer read. */
+  release(): void {
+    this.#arena.release();
+  }
+}
+
+/** The value after a buffered write, or `undefined` if the key is absent afterwards. */
+export function valueAfter(write: BufferedWrite, stored: Value | undefined): Value | undefined {
+  switch (write.kind) {
+    case "set":
+      return write.value;
+    case "operations": {
+      let value = stored;
+      for (const { kind, operand } of write.operations) value = applyAtomic(kind, value, operand);
+      return value;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * Appends an operation. Two of the same kind with operands of the same length are merged, so
+ * counting a thousand jobs costs the commit no more than counting one.
+ */
+function joined(operations: readonly Operation[], next: Operation): readonly Operation[] {
+  const last = operations[operations.length - 1] as Operation;
+  if (last.kind !== next.kind || last.operand.length !== next.operand.length) {
+    return [...operations, next];
+  }
+  const operand = applyAtomic(next.kind, last.operand, next.operand);
+  return [...operations.slice(0, -1), { ...next, operand }];
+}
+
+/** Whether the bytes before the stamp permit the key to lie in the range. */
+function mayLieWithin({ key, offset }: StampedKey["mutation"], from: string, to: string): boolean {
+  const prefix = key.slice(0, offset);
+  return prefix < to && prefix + BEHIND_STAMPS_TEXT > from;
+}
+
+function lowestKey({ mutation: { key, offset }, versionMin }: StampedKey): string {
+  return `${key.slice(0, offset)}${versionText(versionMin)}\0\0${key.slice(offset + 10)}`;
+}
+
+/** The first eight bytes of a versionstamp, as text. */
+function versionText(version: number): string {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(version));
+  return keyText(bytes);
+}
+
+/** After everything that can follow a prefix with a versionstamp: no version is this high. */
+const BEHIND_STAMPS_TEXT = "\xff".repeat(8);
+const END_TEXT = keyText(BEHIND_LAST_KEY);

@@ -1,0 +1,93 @@
+/** Adds a job to the queue with all its records, due now or according to its schedule. */
+
+import type { Clock } from "../../base/index.ts";
+import type { Authority } from "../../databases/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import { NEVER_SEC } from "../jobs/decide.ts";
+import {
+  type Asked,
+  type JobOutcome,
+  newJobData,
+  REPLICATION_JOB_TYPE,
+  type ReplicationJobData,
+} from "../jobs/job-data.ts";
+import { encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
+import { groupOf } from "../jobs/replication-group.ts";
+import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
+import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
+import { firstRunSec, scheduleOf } from "../request/schedule.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+
+export interface AddJobParts {
+  readonly runtime: { readonly clock: Clock };
+  readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
+  readonly ids: ReplicationIdContext;
+  readonly loginGates: Pick<StoredLoginGates, "open">;
+}
+
+/** The requested replication, its requester, and the document or rule it comes from. */
+export type JobOrigin = Asked & Authority & Pick<ReplicationJobData, "document" | "rule">;
+
+/** Outcome of a job that ended on another system. */
+export type EndedElsewhere = JobOutcome &
+  Pick<
+    ReplicationJobData,
+    "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
+  > & {
+    /** Start and end, in milliseconds since the epoch. */
+    readonly lastStartMs: number;
+    readonly lastUpdatedMs: number;
+  };
+
+/** Adds a finished job with an unused id. It runs, and owns its replication, only on request. */
+export async function addEndedJob(
+  { runtime, jobs }: Pick<AddJobParts, "runtime" | "jobs">,
+  tx: Transaction,
+  jobId: string,
+  origin: JobOrigin,
+  ended: EndedElsewhere,
+): Promise<void> {
+  const fresh = newJobData({ ...origin, replicationId: undefined }, runtime.clock.nowMs());
+  const errorCount = ended.state === "failed" ? 1 : 0;
+  const data: ReplicationJobData = { ...fresh, ...ended, errorCount };
+  await jobs.addFinished(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
+    request: encodeRequest(data),
+    group: groupOf(data),
+  });
+}
+
+interface AddOptions {
+  readonly isPaused?: boolean;
+  /** Carried over from the replaced job. */
+  readonly kept?: Pick<ReplicationJobData, "hasCreatedTarget">;
+}
+
+/** Adds a job with an unused id, and returns its data. With `isPaused` it is never due. */
+export async function addJob(
+  { runtime, jobs, ownership, ids, loginGates }: AddJobParts,
+  tx: Transaction,
+  jobId: string,
+  origin: JobOrigin,
+  { isPaused = false, kept = {} }: AddOptions = {},
+): Promise<ReplicationJobData> {
+  const nowMs = runtime.clock.nowMs();
+  const { replication, userName, vouched } = origin;
+  const replicationId = replication && knownReplicationId(ids, replication);
+  const data = { ...newJobData({ ...origin, replicationId }, nowMs), ...kept };
+  if (replication !== undefined) {
+    await loginGates.open(tx, replication.source, "untried");
+    await loginGates.open(tx, replication.target, "untried");
+  }
+  ownership.register(tx, replicationId, { jobId, userName, vouched });
+  await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
+    request: encodeRequest(data),
+    group: groupOf(data),
+    // Due now rather than at 0: waiting time counts from here, and earlier jobs go first.
+    scheduledAtSec: isPaused
+      ? NEVER_SEC
+      : firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),
+  });
+  return data;
+}

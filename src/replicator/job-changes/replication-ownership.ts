@@ -1,0 +1,173 @@
+/**
+ * Records which jobs want a replication, and which one owns it. Jobs with the same replication id
+ * copy the same, and only the owner runs (as in `couch_replicator_job`).
+ */
+
+import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { type Authority, ownerKey } from "../../databases/index.ts";
+import type { Job, Jobs } from "../../jobs/index.ts";
+import type {
+  KeyRange,
+  RangeOptions,
+  ReadTransaction,
+  Subspace,
+  Transaction,
+} from "../../kv/index.ts";
+import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
+import { isProven, REPLICATION_JOB_TYPE, replicationState } from "../jobs/job-data.ts";
+import { decodeJob } from "../jobs/job-data-record.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { baseIdOf } from "../request/replication-id.ts";
+import { encodeMark } from "./abandoned-replications.ts";
+
+/**
+ * How long a job with unverified credentials blocks other users' jobs for the same replication.
+ * Even distant servers answer within this time.
+ */
+export const UNPROVEN_MS_MAX = 60_000;
+
+/** `duplicate`: another job runs it, or soon will. */
+export type Claim =
+  | { readonly kind: "owner" }
+  | {
+      readonly kind: "duplicate";
+      readonly otherJobId: string;
+      readonly otherIsPersistent: boolean;
+      /** For another user's job, whether its credentials are verified. */
+      readonly rival?: "proven" | "unproven";
+    };
+
+export interface ClaimOptions {
+  readonly nowMs?: number;
+  /** Whether both servers have accepted the claiming job's credentials. */
+  readonly hasAnswered?: boolean;
+}
+
+/** A job, and the user it runs for. */
+export interface ReplicatingJob extends Authority {
+  readonly jobId: string;
+}
+
+export class ReplicationOwnership {
+  readonly #keys: ReplicatorKeys;
+  readonly #jobs: Jobs;
+
+  constructor(subspace: Subspace, jobs: Jobs) {
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#jobs = jobs;
+  }
+
+  /** Resolves a job id or replication id to a job: `asker`'s if possible, else the owner. */
+  async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
+    const owner = await this.#ownerOf(tx, id);
+    if (asker !== undefined) {
+      const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, ownerKey(asker)));
+      if (own.length > 0 && (owner === undefined || !own.includes(owner))) return own[0] as string;
+    }
+    return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), { limit: 1 }))[0] ?? id;
+  }
+
+  /** The distinct jobs that want a replication with this base id. */
+  async jobsOfBase(tx: ReadTransaction, baseId: string): Promise<readonly string[]> {
+    return [...new Set(await this.#jobsIn(tx, this.#keys.replicationJobsBelow(baseId)))];
+  }
+
+  async #jobsIn(
+    tx: ReadTransaction,
+    range: KeyRange,
+    options: RangeOptions = {},
+  ): Promise<string[]> {
+    const { entries } = await tx.getRangePage(range, options);
+    return entries.map(({ key }) => this.#keys.replicationJobId(key));
+  }
+
+  /** Makes the job findable by the replication id. */
+  register(tx: Transaction, replicationId: string | undefined, job: ReplicatingJob): void {
+    if (replicationId === undefined) return;
+    tx.set(this.#keys.replicationJob(replicationId, ownerKey(job), job.jobId), EMPTY_BYTES);
+  }
+
+  /**
+   * Makes the job the owner, unless a healthy job already is. A job yields if it is crashing, has
+   * ended, belongs to a deleted database, or is another user's whose credentials remain unverified.
+   */
+  async claim(
+    tx: Transaction,
+    replicationId: string,
+    job: ReplicatingJob,
+    options: ClaimOptions = {},
+  ): Promise<Claim> {
+    const { jobId } = job;
+    const owner = await this.#ownerOf(tx, replicationId);
+    if (owner !== undefined && owner !== jobId) {
+      const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
+      const isGone = await isOfRemovedDatabase(tx, this.#keys, owner);
+      const duplicate = isGone ? undefined : other && duplicateOf(other, job, options);
+      if (duplicate !== undefined) return duplicate;
+    }
+    tx.set(this.#keys.replicationId(replicationId), utf8Encode(jobId));
+    this.register(tx, replicationId, job);
+    return { kind: "owner" };
+  }
+
+  /** Whether other jobs, possibly of other users, want the replication. */
+  async isWantedByOthers(
+    tx: ReadTransaction,
+    replicationId: string,
+    jobId: string,
+  ): Promise<boolean> {
+    const jobs = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), { limit: 2 });
+    return jobs.some((id) => id !== jobId);
+  }
+
+  /** Whether the job already is the owner. */
+  async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
+    return (await this.#ownerOf(tx, replicationId)) === jobId;
+  }
+
+  /** Removes the job from the replication. If it was the owner, another job takes over. */
+  async release(
+    tx: Transaction,
+    replicationId: string | undefined,
+    job: ReplicatingJob,
+  ): Promise<void> {
+    if (replicationId === undefined) return;
+    const { jobId } = job;
+    tx.clear(this.#keys.replicationJob(replicationId, ownerKey(job), jobId));
+    if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
+    const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), {
+      limit: 1,
+    });
+    if (other !== undefined) {
+      tx.set(this.#keys.replicationId(replicationId), utf8Encode(other));
+      return;
+    }
+    tx.clear(this.#keys.replicationId(replicationId));
+    tx.set(this.#keys.abandonedMark(baseIdOf(replicationId)), encodeMark());
+  }
+
+  async #ownerOf(tx: ReadTransaction, replicationId: string): Promise<string | undefined> {
+    const value = await tx.get(this.#keys.replicationId(replicationId));
+    return value && utf8Decode(value);
+  }
+}
+
+/** Returns undefined if the other job yields. */
+function duplicateOf(
+  other: Job,
+  job: ReplicatingJob,
+  { nowMs = 0, hasAnswered = false }: ClaimOptions,
+): Claim | undefined {
+  const data = decodeJob(other);
+  const state = replicationState(other, data);
+  if (state !== "running" && state !== "pending") return undefined;
+  const duplicate = {
+    kind: "duplicate",
+    otherJobId: other.id,
+    otherIsPersistent: data.document !== undefined,
+  } as const;
+  if (ownerKey(data) === ownerKey(job)) return duplicate;
+  if (isProven(data)) return { ...duplicate, rival: "proven" };
+  const isLate = state === "pending" || nowMs - data.lastStartMs > UNPROVEN_MS_MAX;
+  return hasAnswered || isLate ? undefined : { ...duplicate, rival: "unproven" };
+}

@@ -1,0 +1,112 @@
+/** Why a job is not copying, or not copying faster. */
+import type { Jobs } from "../../jobs/index.ts";
+import type { ReadTransaction, Subspace } from "../../kv/index.ts";
+import { NEVER_SEC } from "../jobs/decide.ts";
+import { hasEnded, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { groupOf } from "../jobs/replication-group.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { validEndpointUrl } from "../request/endpoint-url.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+import type { JobEntry } from "./job-views.ts";
+
+/**
+ * - paused: by an operator
+ * - storage: the store's disk is full, so that no progress can be saved
+ * - outage: waits for an unreachable server
+ * - limiter: a server demands fewer requests (429)
+ * - budget: an operator's limit for a server
+ * - backoff: pause after a failure
+ * - schedule: the next run is not yet due
+ * - share: due, but a group with a lower standing is next
+ * - slot: due, but no node has a free slot
+ */
+export type HeldBackBy =
+  | "paused"
+  | "storage"
+  | "outage"
+  | "limiter"
+  | "budget"
+  | "backoff"
+  | "schedule"
+  | "share"
+  | "slot";
+
+/** Information from the store besides the job. */
+export interface HeldBackFacts {
+  readonly nowSec: number;
+  /** Whether the job becomes due when an unreachable server recovers. */
+  readonly awaitsServer: boolean;
+  /** Whether another group is next. */
+  readonly isOthersTurn: boolean;
+  readonly isStoreFull: boolean;
+}
+
+/** Returns undefined if nothing holds it back, or it has ended. */
+export function heldBackBy(
+  { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
+  { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,
+): HeldBackBy | undefined {
+  const isRunning = state === "running";
+  if (data.state === "parked" || (!isRunning && hasEnded(state))) return undefined;
+  if (!isRunning && scheduledAtSec >= NEVER_SEC) return "paused";
+  if (isStoreFull) return "storage";
+  if (isRunning) return data.waitsFor;
+  if (scheduledAtSec > nowSec) {
+    if (awaitsServer) return "outage";
+    if (data.failing === undefined && data.replication?.schedule !== undefined) return "schedule";
+    return data.failing?.class === "rate_limited" ? "limiter" : "backoff";
+  }
+  return isOthersTurn ? "share" : "slot";
+}
+
+export class HeldBack {
+  readonly #jobs: Jobs;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(jobs: Jobs, subspace: Subspace) {
+    this.#jobs = jobs;
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  /** In the order of `entries`. Reads snapshots, so it causes no conflicts. */
+  async of(
+    tx: ReadTransaction,
+    entries: readonly JobEntry[],
+    { nowSec, isStoreFull }: Pick<HeldBackFacts, "nowSec" | "isStoreFull">,
+  ): Promise<readonly (HeldBackBy | undefined)[]> {
+    const due = entries.filter((entry) => waits(entry) && entry.scheduledAtSec <= nowSec);
+    const groups = new Set(due.map(({ data }) => groupOf(data)));
+    const others = await this.#jobs.groups.notNext(tx, REPLICATION_JOB_TYPE, groups, nowSec);
+    return Promise.all(
+      entries.map(async (entry) =>
+        heldBackBy(entry, {
+          nowSec,
+          awaitsServer: waits(entry) && (await this.#awaitsServer(tx, entry)),
+          isOthersTurn: others.has(groupOf(entry.data)),
+          isStoreFull,
+        }),
+      ),
+    );
+  }
+
+  async #awaitsServer(
+    tx: ReadTransaction,
+    { jobId, data: { failing, replication } }: JobEntry,
+  ): Promise<boolean> {
+    if (failing === undefined) return false;
+    const origins = [replication?.source, replication?.target].flatMap(originOf);
+    const keys = origins.map((origin) => this.#keys.outageMember(origin, jobId));
+    const members = await tx.snapshot.getMany(keys);
+    return members.some((member) => member !== undefined);
+  }
+}
+
+function waits({ state }: JobEntry): boolean {
+  return state !== "running" && !hasEnded(state);
+}
+
+function originOf(address: EndpointAddress | undefined): readonly string[] {
+  if (address?.kind !== "http") return [];
+  const url = validEndpointUrl(address);
+  return url === undefined ? [] : [url.origin];
+}

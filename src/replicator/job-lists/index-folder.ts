@@ -1,0 +1,34 @@
+/**
+ * Folds job changes from the log into the rows of the job index, in batches. A service of every
+ * node: each node checks after writing events itself, and any of them may fold.
+ */
+import type { KeyValueStore } from "../../kv/index.ts";
+import type { JobEventLog } from "../job-log/job-event-log.ts";
+import type { JobIndex } from "./job-index.ts";
+
+/** Larger batches touch fewer pages per change, but cost readers more until then. */
+const FOLDED_EVENTS_MIN = 1000;
+
+export interface IndexFolderParts {
+  readonly kv: KeyValueStore;
+  readonly index: JobIndex;
+  readonly events: JobEventLog;
+}
+
+export class IndexFolder {
+  readonly name = "replicator.index-folder";
+  readonly #parts: IndexFolderParts;
+
+  constructor(parts: IndexFolderParts) {
+    this.#parts = parts;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { kv, index, events } = this.#parts;
+    while (!signal.aborted) {
+      // Start with what previous processes left.
+      while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
+      await events.written.notified(signal).catch(() => {});
+    }
+  }
+}

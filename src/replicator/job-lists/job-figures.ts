@@ -1,0 +1,145 @@
+/**
+ * Job counts by kind, and the jobs furthest behind, for metrics. Read from the index in one
+ * transaction, so that figures are consistent. The cost does not depend on the number of jobs,
+ * except for one key per running job and per kind of failure and host.
+ */
+import type { Clock } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import {
+  REPLICATION_JOB_TYPE,
+  type ReplicationJobData,
+  type ReplicationState,
+} from "../jobs/job-data.ts";
+import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
+import { groupOf } from "../jobs/replication-group.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { IndexView } from "./index-view.ts";
+import type { JobIndex } from "./job-index.ts";
+import { type FailingCount, StatusCounts } from "./status-counts.ts";
+
+/** Jobs read to find the groups furthest behind. */
+const LOOKED_AT_MAX = 1000;
+const GROUPS_MAX = 50;
+const WORST_JOBS_MAX = 20;
+
+/** Age of the oldest pending change. */
+export interface Lag {
+  /** Name of a group or job. */
+  readonly name: string;
+  readonly lagSec: number;
+}
+
+export interface JobFigures {
+  readonly states: Readonly<Record<ReplicationState, number>>;
+  /** Most jobs first. */
+  readonly failing: readonly FailingCount[];
+  readonly pausedCount: number;
+  readonly stalledCount: number;
+  /** Also counted as running in `states`. */
+  readonly parkedCount: number;
+  readonly leftBehindCount: number;
+  /** Jobs with pending changes. */
+  readonly behindCount: number;
+  /** Longest lag first. Groups not listed have a shorter lag, or none. */
+  readonly groupLags: readonly Lag[];
+  /** Longest lag first. Named by database and document id, or by job id for transient jobs. */
+  readonly jobLags: readonly Lag[];
+}
+
+export interface JobFiguresParts {
+  readonly clock: Clock;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly index: JobIndex;
+  readonly subspace: Subspace;
+}
+
+/** A job that is behind. */
+interface Behind {
+  readonly jobId: string;
+  readonly lagSec: number;
+}
+
+export class JobFiguresReader {
+  readonly #parts: JobFiguresParts;
+  readonly #keys: ReplicatorKeys;
+  readonly #counts: StatusCounts;
+
+  constructor(parts: JobFiguresParts) {
+    this.#parts = parts;
+    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#counts = new StatusCounts(parts.jobs, this.#keys);
+  }
+
+  read(): Promise<JobFigures> {
+    const { kv, index } = this.#parts;
+    return index.read(kv, async (view) => {
+      const { tx } = view;
+      const behind = await this.#furthestBehind(view);
+      return {
+        states: await this.#counts.states(view, undefined),
+        failing: await this.#counts.failing(view),
+        pausedCount: await this.#counts.rows(view, ["flag", "paused"]),
+        stalledCount: await this.#counts.rows(view, ["flag", "stalled"]),
+        parkedCount: await this.#counts.rows(view, ["outcome", "parked"]),
+        leftBehindCount: await this.#counts.rows(view, ["flag", "left_behind"]),
+        behindCount: await this.#counts.rows(view, ["behind", null]),
+        groupLags: await this.#groupLags(tx, behind),
+        jobLags: await this.#jobLags(tx, behind.slice(0, WORST_JOBS_MAX)),
+      };
+    });
+  }
+
+  /** Removes zero counters of hosts without failing jobs. */
+  forgetCauses(): Promise<void> {
+    return this.#counts.forgetCauses(this.#parts.kv);
+  }
+
+  async #furthestBehind(view: IndexView): Promise<readonly Behind[]> {
+    const nowMs = this.#parts.clock.nowMs();
+    const range = this.#keys.statusRows("behind");
+    const rows = await view.rows(range, { limit: LOOKED_AT_MAX, reverse: true });
+    return rows.map(({ value, jobId }) => {
+      // The row's value is the negated time.
+      const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
+      return { jobId, lagSec };
+    });
+  }
+
+  /** One job per `_replicator` database suffices to get the group's name. */
+  async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
+    const first = new Map<string, Behind>();
+    const ids = behind.map(({ jobId }) => jobId);
+    const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, ids);
+    for (const [index, job] of behind.entries()) {
+      const [uuid, documentId] = job.jobId.split("|", 2);
+      const isTransient = documentId === undefined;
+      const owner = isTransient ? statuses[index]?.owner : undefined;
+      const place = isTransient ? `user:${owner ?? ""}` : String(uuid);
+      if (!first.has(place) && first.size < GROUPS_MAX) first.set(place, job);
+    }
+    return this.#lags(tx, [...first.values()], groupOf);
+  }
+
+  #jobLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
+    const nameOf = ({ document }: ReplicationJobData) =>
+      document && `${document.database}/${document.id}`;
+    return this.#lags(tx, behind, nameOf);
+  }
+
+  async #lags(
+    tx: ReadTransaction,
+    behind: readonly Behind[],
+    nameOf: (data: ReplicationJobData) => string | undefined,
+  ): Promise<readonly Lag[]> {
+    const lags = await Promise.all(
+      behind.map(async ({ jobId: id, lagSec }) => {
+        const job = await this.#parts.jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id });
+        if (job === undefined || !isReadable(job)) return [];
+        return [{ name: nameOf(decodeJob(job)) ?? id, lagSec }];
+      }),
+    );
+    return lags.flat();
+  }
+}

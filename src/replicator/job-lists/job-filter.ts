@@ -1,0 +1,72 @@
+/** The operator's filter for jobs. Pure. */
+import { NO_PLACE } from "../jobs/failing.ts";
+import { type CauseFilter, type FailureCauseKey, matchesCause } from "../jobs/failure-cause.ts";
+import { type ReplicationJobData, type ReplicationState, shownState } from "../jobs/job-data.ts";
+import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
+import { listedName, localPlace } from "../jobs/listed-name.ts";
+
+/** All members present must match. */
+export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
+  /** Any of these states, as shown by `_scheduler`. */
+  readonly states?: readonly ReplicationState[];
+  /** The `_replicator` database or rule of the job. */
+  readonly databaseUuid?: string;
+  /** Host of the source (`example.com`, `example.com:5984`), or name of a local database. */
+  readonly source?: string;
+  /** The same for the target. */
+  readonly target?: string;
+  readonly owner?: string;
+  /** Substring of a failing job's last failure. */
+  readonly reason?: string;
+  /** Behind at least since this time. */
+  readonly behindSinceMs?: number;
+  /** Not known to be behind. Has no list of its own. */
+  readonly isCaughtUp?: true;
+}
+
+/** Checks all members but `reason` and `databaseUuid`. */
+export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
+  const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
+  return (
+    (states === undefined || states.includes(shownState(status.outcome, isRunning))) &&
+    (owner === undefined || listedName(owner) === status.owner) &&
+    (source === undefined || isAmong(placesNamed(source), status.source)) &&
+    (target === undefined || isAmong(placesNamed(target), status.target)) &&
+    matchesCause(filter, causeOf(status)) &&
+    (behindSinceMs === undefined || isBehind(status, behindSinceMs)) &&
+    !(isCaughtUp && status.behindSinceMs !== undefined) &&
+    STATUS_FLAGS.every(
+      (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
+    )
+  );
+}
+
+function causeOf({ failing }: JobStatus): FailureCauseKey | undefined {
+  return failing && { ...NO_PLACE, ...failing.place, class: failing.class };
+}
+
+function isBehind({ behindSinceMs }: JobStatus, sinceMs: number): boolean {
+  return behindSinceMs !== undefined && behindSinceMs <= sinceMs;
+}
+
+/** Whether the job belongs to the `_replicator` database or rule, if one is given. */
+export function isOfDatabase(jobId: string, databaseUuid: string | undefined): boolean {
+  return databaseUuid === undefined || jobId.startsWith(`${databaseUuid}|`);
+}
+
+export function matchesReason(
+  reason: string,
+  { failing }: Pick<ReplicationJobData, "failing">,
+): boolean {
+  return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
+}
+
+/** Names as stored in lists: a host in lower case, or a local database. */
+export function placesNamed(place: string): readonly string[] {
+  const name = place.toLowerCase();
+  return [listedName(name), localPlace(name)];
+}
+
+function isAmong(named: readonly string[], places: readonly string[]): boolean {
+  return named.some((name) => places.includes(name));
+}

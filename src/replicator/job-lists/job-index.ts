@@ -1,0 +1,391 @@
+/**
+ * The job index: pages and counts of jobs by state, failure, pause and so on.
+ *
+ * A transaction that changes a job (`JobObserver`) writes its status and an event, but no rows,
+ * since a job occurs in many lists. A fold writes the rows and counters of many changes together.
+ * Readers add unfolded changes (`view`), so lists are always current.
+ *
+ * Nodes of a version without the index may change jobs concurrently; `repair` compares statuses
+ * with jobs page by page. `build` creates or upgrades the index.
+ */
+import { equalBytes } from "../../base/index.ts";
+import type { Job, JobChange, JobName, JobObserver, Jobs } from "../../jobs/index.ts";
+import {
+  type KeyValueStore,
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+} from "../../kv/index.ts";
+import type { EncodedChange, JobEventLog, StatusChange } from "../job-log/job-event-log.ts";
+import { REPLICATION_JOB_TYPE, unreadableJobData } from "../jobs/job-data.ts";
+import { decodeIndexed, type IndexedJob, isReadable } from "../jobs/job-data-record.ts";
+import {
+  askedStatus,
+  encodeStatus,
+  type JobStatus,
+  jobStatus,
+  withFacts,
+} from "../jobs/job-status.ts";
+import { JobStatuses } from "../jobs/job-statuses.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { baseIdOf } from "../request/replication-id.ts";
+import { decodeBacklog } from "./backlog.ts";
+import { IndexTail } from "./index-tail.ts";
+import { IndexView } from "./index-view.ts";
+import { RowChanges, StatusKeyCache } from "./row-changes.ts";
+
+/** Jobs compared with the index per transaction. */
+const PAGE_ROWS_MAX = 200;
+/** Events folded per transaction. */
+const FOLDED_EVENTS_MAX = 1000;
+/** Events a reader holds in memory, about ten megabytes. Usually nodes fold earlier. */
+const TAIL_EVENTS_MAX = 5000;
+/** Rows of an older index removed per transaction. */
+const REMOVED_ROWS_MAX = 1000;
+
+/** Result of comparing a page. `lastId` is undefined after the last page. */
+export interface RepairedPage {
+  readonly lastId: string | undefined;
+  readonly repairedCount: number;
+}
+
+/** An ended transient job, and its position in their list. */
+export interface EndedJob {
+  readonly endedMs: number;
+  readonly jobId: string;
+}
+
+export class JobIndex implements JobObserver {
+  readonly statuses: JobStatuses;
+  readonly #jobs: Jobs;
+  readonly #keys: ReplicatorKeys;
+  readonly #events: JobEventLog;
+  readonly #statusKeys: StatusKeyCache;
+  readonly #tail: IndexTail;
+  #folding: Promise<void> | undefined;
+
+  constructor(jobs: Jobs, subspace: Subspace, events: JobEventLog) {
+    this.#jobs = jobs;
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#events = events;
+    this.#statusKeys = new StatusKeyCache(this.#keys);
+    this.#tail = new IndexTail(events, this.#statusKeys);
+    this.statuses = new JobStatuses(jobs.notes);
+  }
+
+  /** Runs `body` with the index in one snapshot. Folds first if too many changes are unfolded. */
+  async read<T>(
+    kv: KeyValueStore,
+    body: (view: IndexView) => Promise<T>,
+    eventCountMax = TAIL_EVENTS_MAX,
+  ): Promise<T> {
+    for (;;) {
+      // A full store cannot be folded, but its jobs must remain visible.
+      const limit = kv.isFull() ? Number.POSITIVE_INFINITY : eventCountMax;
+      const read = await kv.read(async (tx) => {
+        const view = await this.#view(tx, limit);
+        return view && { value: await body(view) };
+      });
+      if (read !== undefined) return read.value;
+      // Shared by all readers of this node.
+      this.#folding ??= this.foldAll(kv).finally(() => {
+        this.#folding = undefined;
+      });
+      await this.#folding;
+    }
+  }
+
+  /** Folds excess changes. Call it before a transaction that uses `view`. */
+  async shorten(kv: KeyValueStore): Promise<void> {
+    await this.read(kv, async () => {});
+  }
+
+  /** Returns the index in this snapshot, however many changes are unfolded (see `shorten`). */
+  async view(tx: ReadTransaction): Promise<IndexView> {
+    return (await this.#view(tx, Number.POSITIVE_INFINITY)) as IndexView;
+  }
+
+  /** Returns undefined if more than `eventCountMax` events are unfolded. */
+  async #view(tx: ReadTransaction, eventCountMax: number): Promise<IndexView | undefined> {
+    const changes = await this.#tail.changes(tx, eventCountMax);
+    return changes && new IndexView(tx, this.#keys, changes);
+  }
+
+  /**
+   * Folds the oldest changes if there are at least `eventCountMin` events, at most `eventCountMax`
+   * of them. Returns whether there are more. Nodes may run this concurrently: one of them then
+   * finds it done.
+   */
+  fold(
+    kv: KeyValueStore,
+    eventCountMin: number,
+    eventCountMax = FOLDED_EVENTS_MAX,
+  ): Promise<boolean> {
+    return kv.transact(
+      async (tx) => {
+        // Conflicts with concurrent folds.
+        const foldedId = await this.#events.foldedId(tx);
+        const lastId = await this.#events.lastId(tx.snapshot);
+        if (foldedId >= lastId) return false;
+        // One more than is folded, to detect whether there are more.
+        const limit = eventCountMax + 1;
+        const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
+        const folded = events.slice(0, eventCountMax);
+        const last = folded.at(-1);
+        if (last === undefined || events.length < eventCountMin) return false;
+        this.#tail.changesOf(folded).write(tx);
+        this.#events.setFoldedId(tx, last.id);
+        return events.length > folded.length;
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** Folds all current changes. */
+  async foldAll(kv: KeyValueStore): Promise<void> {
+    while (await this.fold(kv, 1));
+  }
+
+  async changed(tx: Transaction, { id }: JobName, change: JobChange): Promise<void> {
+    if (change.isLost) this.#events.noteLost(tx, id);
+    const before = await this.statuses.get(tx, id);
+    if (change.facts === undefined) {
+      this.#change(tx, id, before, undefined);
+      return;
+    }
+    const { data, request, facts } = change;
+    if (before !== undefined && data === undefined && request === undefined) {
+      this.#change(tx, id, before, withFacts(before, facts));
+      return;
+    }
+    // A heartbeat does not change the request.
+    const isAsked = before === undefined || request !== undefined;
+    const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
+    const isMoved = before === undefined || before.replicationId !== job.replicationId;
+    const hasLeftBehind = isMoved
+      ? await this.#hasLeftBehind(tx, job.replicationId)
+      : before.hasLeftBehind;
+    // A new job has no backlog; that of an earlier job was removed with it.
+    const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs };
+    const asked = isAsked ? askedStatus(job) : before;
+    this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
+  }
+
+  /** The list of failures of this base id has become empty or nonempty. */
+  async leftBehind(tx: Transaction, baseId: string, hasLeftBehind: boolean): Promise<void> {
+    const page = await tx.getRangePage(this.#keys.replicationJobsBelow(baseId));
+    const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJobId(key)));
+    for (const id of ids) {
+      const before = await this.statuses.get(tx, id);
+      if (before === undefined || baseIdOf(before.replicationId) !== baseId) continue;
+      this.#change(tx, id, before, { ...before, hasLeftBehind });
+    }
+  }
+
+  /** Updates since when a job is behind; undefined if caught up. Only transitions are events. */
+  async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
+    const before = await this.statuses.get(tx, jobId);
+    if (before === undefined) return;
+    const after = { ...before, behindSinceMs };
+    const wasBehind = before.behindSinceMs !== undefined;
+    if (wasBehind === (behindSinceMs !== undefined)) this.#adjust(tx, jobId, before, after);
+    else this.#change(tx, jobId, before, after);
+  }
+
+  /** The next transient jobs that ended before `endMs`, earliest first, after `after`. */
+  async endedTransients(
+    kv: KeyValueStore,
+    endMs: number,
+    after: EndedJob | undefined,
+  ): Promise<readonly EndedJob[]> {
+    const { begin } = this.#keys.statusRows("ended");
+    const { begin: end } = this.#keys.statusRows("ended", endMs);
+    const from =
+      after === undefined
+        ? begin
+        : keyAfter(this.#keys.statusRow("ended", after.endedMs, after.jobId));
+    const range = { begin: from, end };
+    const rows = await this.read(kv, (view) => view.rows(range, { limit: PAGE_ROWS_MAX }));
+    return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
+  }
+
+  /** Builds the index of an older store. Any number of nodes may take part. */
+  async build(kv: KeyValueStore): Promise<void> {
+    const key = this.#keys.statusIndex();
+    const value = await kv.read((tx) => tx.get(key));
+    if (value !== undefined && isBuilt(value)) return;
+    await kv.transact((tx) => this.#beginTail(tx), { whenUnknown: "retry" });
+    await this.#removeOlder(kv);
+    for (let isDone = false; !isDone; ) {
+      isDone = await kv.transact(
+        async (tx) => {
+          const built = await tx.get(key);
+          if (built !== undefined && isBuilt(built)) return true;
+          const { lastId } = await this.#buildPage(tx, builtId(built));
+          tx.set(key, packTuple([FORMAT, lastId ?? null]));
+          return lastId === undefined;
+        },
+        { whenUnknown: "retry" },
+      );
+    }
+  }
+
+  /** Events of older versions need no fold. */
+  async #beginTail(tx: Transaction): Promise<void> {
+    const hasBegun = (await tx.get(this.#keys.foldedEvent())) !== undefined;
+    if (!hasBegun) this.#events.setFoldedId(tx, await this.#events.lastId(tx));
+  }
+
+  /** Jobs with a status have rows, at least after the next fold. */
+  async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
+    const { page, lastId } = await this.#page(tx, afterId);
+    const changes = [];
+    for (const job of page) {
+      if ((await this.statuses.get(tx, job.id)) !== undefined) continue;
+      const after = await this.#statusOf(tx, job.id, job, readable(job));
+      this.statuses.set(tx, job.id, encodeStatus(after));
+      changes.push({ jobId: job.id, before: undefined, after });
+    }
+    RowChanges.of(changes, this.#statusKeys).write(tx);
+    return { lastId };
+  }
+
+  async #removeOlder(kv: KeyValueStore): Promise<void> {
+    const range = this.#keys.olderIndex();
+    for (let isGone = false; !isGone; ) {
+      isGone = await kv.transact(
+        async (tx) => {
+          const { entries } = await tx.snapshot.getRangePage(range, { limit: REMOVED_ROWS_MAX });
+          const last = entries.at(-1);
+          if (last !== undefined) tx.clearRange({ begin: range.begin, end: keyAfter(last.key) });
+          return entries.length < REMOVED_ROWS_MAX;
+        },
+        { whenUnknown: "retry" },
+      );
+    }
+  }
+
+  /** Compares the jobs after `afterId` ("" for all) with their statuses, and repairs these. */
+  repair(kv: KeyValueStore, afterId: string): Promise<RepairedPage> {
+    return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
+  }
+
+  /** Reads snapshots, so that only repairs can conflict. */
+  async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
+    const { page, lastId } = await this.#page(tx.snapshot, afterId);
+    const known = await this.statuses.between(tx.snapshot, afterId, lastId);
+    const byId = new Map(page.map((job) => [job.id, job]));
+    const ids = [...new Set([...byId.keys(), ...known.keys()])];
+    // Concurrently: sequential reads from a busy remote store could exceed the transaction's time
+    // limit.
+    const expected = await Promise.all(
+      ids.map(async (id) => {
+        const seen = byId.get(id);
+        return seen && this.#statusOf(tx.snapshot, id, seen, readable(seen));
+      }),
+    );
+    let repairedCount = 0;
+    for (const [index, id] of ids.entries()) {
+      if (areSame(encoded(known.get(id)), encoded(expected[index]))) continue;
+      const job = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+      const after = job && (await this.#statusOf(tx, id, job, readable(job)));
+      this.#adjust(tx, id, await this.statuses.get(tx, id), after);
+      repairedCount++;
+    }
+    return { lastId, repairedCount };
+  }
+
+  async #page(
+    tx: ReadTransaction,
+    afterId: string,
+  ): Promise<{ readonly page: readonly Job[]; readonly lastId: string | undefined }> {
+    const { entries, stoppedBy } = await this.#jobs.list(tx, REPLICATION_JOB_TYPE, {
+      ...(afterId === "" ? {} : { afterId }),
+      limit: PAGE_ROWS_MAX,
+    });
+    return { page: entries, lastId: stoppedBy === "exhausted" ? undefined : entries.at(-1)?.id };
+  }
+
+  async #statusOf(
+    tx: ReadTransaction,
+    jobId: string,
+    facts: Pick<Job, "state" | "scheduledAtSec">,
+    job: IndexedJob,
+  ): Promise<JobStatus> {
+    const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
+    const backlog = await tx.get(this.#keys.backlog(jobId));
+    const behindSinceMs = backlog && decodeBacklog(backlog).sinceMs;
+    const status = { hasLeftBehind, behindSinceMs };
+    return jobStatus(jobId, facts, job, askedStatus(job), status);
+  }
+
+  async #hasLeftBehind(tx: ReadTransaction, replicationId: string | undefined): Promise<boolean> {
+    const baseId = baseIdOf(replicationId);
+    if (baseId === undefined) return false;
+    const page = await tx.getRangePage(this.#keys.failureCounts(baseId), { limit: 1 });
+    return page.entries.length > 0;
+  }
+
+  /** Writes a status change caused by an event of the job. */
+  #change(
+    tx: Transaction,
+    jobId: string,
+    before: JobStatus | undefined,
+    after: JobStatus | undefined,
+  ): void {
+    const change = this.#store(tx, { jobId, before, after });
+    if (change !== undefined) this.#events.noteStatus(tx, change);
+  }
+
+  /** Writes a status change that is not an event. */
+  #adjust(
+    tx: Transaction,
+    jobId: string,
+    before: JobStatus | undefined,
+    after: JobStatus | undefined,
+  ): void {
+    const change = this.#store(tx, { jobId, before, after });
+    if (change !== undefined) this.#events.noteSilently(tx, change);
+  }
+
+  /** Returns undefined if nothing has changed. */
+  #store(tx: Transaction, change: StatusChange): EncodedChange | undefined {
+    const { jobId, before, after } = change;
+    const encodedBefore = encoded(before);
+    const encodedAfter = encoded(after);
+    if (areSame(encodedBefore, encodedAfter)) return undefined;
+    this.statuses.set(tx, jobId, encodedAfter);
+    return { ...change, encodedBefore, encodedAfter };
+  }
+}
+
+/** Since format 4, statuses are stored with the jobs, and rows are folded. */
+const FORMAT = 4;
+
+function isBuilt(value: Uint8Array): boolean {
+  const [format, lastId] = unpackTuple(value);
+  return format === FORMAT && lastId === null;
+}
+
+/** The last job indexed so far; "" if none. */
+function builtId(value: Uint8Array | undefined): string {
+  const [format, lastId] = value === undefined ? [] : unpackTuple(value);
+  return format === FORMAT ? String(lastId) : "";
+}
+
+function readable(job: Pick<Job, "data" | "request">): IndexedJob {
+  return isReadable(job) ? decodeIndexed(job) : unreadableJobData();
+}
+
+function encoded(status: JobStatus | undefined): Uint8Array | undefined {
+  return status && encodeStatus(status);
+}
+
+/** Equal statuses have equal encodings. */
+function areSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
+  if (left === undefined || right === undefined) return left === right;
+  return equalBytes(left, right);
+}

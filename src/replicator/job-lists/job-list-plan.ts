@@ -1,0 +1,306 @@
+/**
+ * Plans from which lists of the index a page of jobs is read, and how many jobs match.
+ *
+ * The index has no rows for jobs that are just waiting or running. The queue knows the few running
+ * ones; waiting jobs are the rest: if few jobs are active these are sorted, otherwise all jobs are
+ * scanned.
+ */
+import type { Jobs } from "../../jobs/index.ts";
+import { type Key, packTuple } from "../../kv/index.ts";
+import { matchesCause, parseCauseKey } from "../jobs/failure-cause.ts";
+import { hasEnded, type ReplicationState } from "../jobs/job-data.ts";
+import {
+  behindValue,
+  LISTED_FLAGS,
+  STATUS_FLAGS,
+  type StatusRow,
+  shownId,
+} from "../jobs/job-status.ts";
+import { listedName } from "../jobs/listed-name.ts";
+import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import type { IndexView } from "./index-view.ts";
+import { isOfDatabase, type JobFilter, placesNamed } from "./job-filter.ts";
+import { StatusCounts, sum } from "./status-counts.ts";
+
+/** Maximum number of lists merged for a page. */
+const MERGED_LISTS_MAX = 50;
+/** Maximum number of jobs sorted for a page. */
+const SORTED_ROWS_MAX = 2000;
+
+/** `shown-id`: unfinished jobs; `since`, `tries`: failing jobs; `lag`: jobs that are behind. */
+export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
+
+/** A position in a list: the row's value, if the order has one, and the job id. */
+export type JobPosition = readonly [value: StatusValue, jobId: string];
+
+/** A range with its position key; all jobs with an id prefix; or unordered positions. */
+export type JobListSource =
+  | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
+  | { readonly kind: "jobs"; readonly prefix: string }
+  | { readonly kind: "positions"; readonly positions: readonly JobPosition[] };
+
+type PositionKey = (position: JobPosition) => Key;
+
+export interface JobListPlan {
+  /** Together they contain all matching jobs, possibly more than once. */
+  readonly sources: readonly JobListSource[];
+  /** Order of the rows in all sources. */
+  readonly orderKey: PositionKey;
+  /** Whether rows may not match and must be tested. */
+  readonly isTested: boolean;
+  /** Number of matching jobs; undefined if only tests can tell. */
+  readonly total: number | undefined;
+}
+
+/** A list containing all matching jobs, and its length. */
+interface Candidate {
+  readonly count: number;
+  readonly plan: JobListPlan;
+}
+
+export class JobListPlanner {
+  readonly #keys: ReplicatorKeys;
+  readonly #counts: StatusCounts;
+
+  constructor(jobs: Jobs, keys: ReplicatorKeys) {
+    this.#keys = keys;
+    this.#counts = new StatusCounts(jobs, keys);
+  }
+
+  /** Chooses the list in the requested order, or else the shortest or one with a known total. */
+  async plan(view: IndexView, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
+    if (order === "since" || order === "tries") return this.#ofFailing(view, filter, order);
+    if (order === "shown-id") return this.#ofActive(view);
+    if (order === "lag") return this.#byLag(view, filter);
+    const candidates = await Promise.all([
+      this.#ofStates(view, filter),
+      ...rowsAskedFor(filter).map((rows) => this.#ofRows(view, filter, rows)),
+      ...(isOnlyFailing(filter) ? [this.#ofErrors(view, filter)] : []),
+      ...(isOfCause(filter) ? [this.#ofCauses(view, filter)] : []),
+      ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(view, filter)]),
+    ]);
+    const whole = candidates.find(({ plan }) => plan.total !== undefined);
+    if (whole !== undefined) return whole.plan;
+    const { plan } = candidates.reduce((best, one) => (one.count < best.count ? one : best));
+    return { ...plan, total: await this.#countWithout(view, filter) };
+  }
+
+  async #ofFailing(
+    view: IndexView,
+    { failing: _, ...others }: JobFilter,
+    list: "since" | "tries",
+  ): Promise<JobListPlan> {
+    const isTested = Object.keys(others).length > 0;
+    const total = isTested ? undefined : sum((await this.#counts.errors(view)).values());
+    return { ...this.#ordered(list, []), isTested, total };
+  }
+
+  async #byLag(view: IndexView, filter: JobFilter): Promise<JobListPlan> {
+    const { behindSinceMs } = filter;
+    const isTested = Object.keys(filter).length > 0;
+    const total = isTested ? undefined : await this.#counts.rows(view, ["behind", null]);
+    const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow("behind", value, id);
+    const source = { kind: "range", range: this.#behindSince(behindSinceMs), keyOf } as const;
+    return { sources: [source], orderKey: keyOf, isTested, total };
+  }
+
+  /** Jobs behind for at least the given time, by id; if there are too many, scans all jobs. */
+  async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
+    const { behindSinceMs, ...others } = filter;
+    const range = this.#behindSince(behindSinceMs);
+    const isTested = Object.keys(others).length > 0;
+    const rows = await view.rows(range, { limit: SORTED_ROWS_MAX + 1 });
+    const ids = rows.map(({ jobId }) => jobId);
+    if (ids.length > SORTED_ROWS_MAX) {
+      const count = await this.#counts.all(view, undefined);
+      return {
+        count,
+        plan: { ...this.#byId([allJobs(undefined)]), isTested: true, total: undefined },
+      };
+    }
+    const total = isTested ? undefined : ids.length;
+    return { count: ids.length, plan: { ...this.#byId([positionsOf(ids)]), isTested, total } };
+  }
+
+  /** Rows of jobs that are behind, optionally at least since a time. */
+  #behindSince(sinceMs: number | undefined): KeyBounds {
+    const { begin, end } = this.#keys.statusRows("behind");
+    if (sinceMs === undefined) return { begin, end };
+    return { begin: this.#keys.statusRows("behind", behindValue(sinceMs)).begin, end };
+  }
+
+  /** Includes ended jobs whose failures are being retried. */
+  async #ofActive(view: IndexView): Promise<JobListPlan> {
+    const running = await this.#counts.running(view, undefined);
+    const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
+    const positions = again.map(([id, status]): JobPosition => [shownId(id, status), id]);
+    const total = (await this.#counts.active(view)) + positions.length;
+    return { ...this.#ordered("active", positions), isTested: false, total };
+  }
+
+  async #ofStates(view: IndexView, filter: JobFilter): Promise<Candidate> {
+    const { states, databaseUuid, ...others } = filter;
+    const isWhole = Object.keys(others).length === 0;
+    if (states === undefined) {
+      const count = await this.#counts.all(view, databaseUuid);
+      const total = isWhole ? count : undefined;
+      return {
+        count,
+        plan: { ...this.#byId([allJobs(databaseUuid)]), isTested: !isWhole, total },
+      };
+    }
+    const counts = await this.#counts.states(view, databaseUuid);
+    const count = sum(states.map((state) => counts[state]));
+    const sources = await this.#sourcesOfStates(view, states, filter);
+    const total = isWhole ? count : undefined;
+    return { count, plan: { ...this.#byId(sources), isTested: true, total } };
+  }
+
+  async #sourcesOfStates(
+    view: IndexView,
+    states: readonly ReplicationState[],
+    filter: JobFilter,
+  ): Promise<readonly JobListSource[]> {
+    const { databaseUuid } = filter;
+    const isPendingAsked = states.includes("pending");
+    if (isPendingAsked && (await this.#counts.active(view)) > SORTED_ROWS_MAX) {
+      return [allJobs(databaseUuid)];
+    }
+    const sources = await Promise.all(
+      states.map(async (state): Promise<readonly JobListSource[]> => {
+        if (state === "pending") return [positionsOf(await this.#activeIds(view, databaseUuid))];
+        if (state !== "running") return [this.#list(["outcome", state], databaseUuid)];
+        const running = positionsOf([...(await this.#counts.running(view, databaseUuid)).keys()]);
+        if (filter.parked === false) return [running];
+        return [running, this.#list(["outcome", "parked"], databaseUuid)];
+      }),
+    );
+    return sources.flat();
+  }
+
+  /** Jobs with any of these rows. */
+  async #ofRows(
+    view: IndexView,
+    filter: JobFilter,
+    rows: readonly StatusRow[],
+  ): Promise<Candidate> {
+    const count = sum(await Promise.all(rows.map((row) => this.#counts.rows(view, row))));
+    const isTested = Object.keys(filter).length > 1;
+    const sources = rows.map((row) => this.#list(row, filter.databaseUuid));
+    return {
+      count,
+      plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
+    };
+  }
+
+  async #ofErrors(view: IndexView, filter: JobFilter): Promise<Candidate> {
+    const counts = await this.#counts.errors(view);
+    const count = sum(counts.values());
+    const isTested = Object.keys(filter).length > 1 || filter.failing !== true;
+    const sources = [...counts.keys()].map((error) =>
+      this.#list(["error", error], filter.databaseUuid),
+    );
+    return {
+      count,
+      plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
+    };
+  }
+
+  /** Jobs failing at a host or side, from matching causes or, if too many, all failing jobs. */
+  async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
+    const { error: _, side: __, host, failing, ...others } = filter;
+    const counts = await this.#counts.causes(view, host);
+    const fitting = [...counts].filter(([text]) => matchesCause(filter, parseCauseKey(text)));
+    if (fitting.length > MERGED_LISTS_MAX) return this.#ofErrors(view, filter);
+    const count = sum(fitting.map(([, of]) => of));
+    const isTested = Object.keys(others).length > 0 || failing === false;
+    const sources = fitting.map(([text]) => this.#list(["cause", text], filter.databaseUuid));
+    return {
+      count,
+      plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
+    };
+  }
+
+  /** Counts the jobs without a flag, if that is the only condition. */
+  async #countWithout(view: IndexView, filter: JobFilter): Promise<number | undefined> {
+    const [name, ...others] = Object.keys(filter);
+    const flag = STATUS_FLAGS.find((one) => one === name && filter[one] === false);
+    if (flag === undefined || others.length > 0) return undefined;
+    const count =
+      flag === "failing"
+        ? sum((await this.#counts.errors(view)).values())
+        : await this.#counts.rows(view, flag === "parked" ? ["outcome", flag] : ["flag", flag]);
+    return (await this.#counts.all(view, undefined)) - count;
+  }
+
+  #byId(sources: readonly JobListSource[]): Pick<JobListPlan, "sources" | "orderKey"> {
+    return { sources, orderKey: ([, id]) => packTuple([id]) };
+  }
+
+  /** A whole list in the order of its values, plus additional positions. */
+  #ordered(
+    list: "since" | "tries" | "active",
+    positions: readonly JobPosition[],
+  ): Pick<JobListPlan, "sources" | "orderKey"> {
+    const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow(list, value, id);
+    const range = this.#keys.statusRows(list);
+    const rows = { kind: "range", range, keyOf } as const;
+    return { sources: [rows, { kind: "positions", positions }], orderKey: keyOf };
+  }
+
+  #list([list, value]: StatusRow, databaseUuid: string | undefined): JobListSource {
+    const all = this.#keys.statusRows(list, value);
+    return rangeById(all, databaseUuid, (id) => this.#keys.statusRow(list, value, id));
+  }
+
+  async #activeIds(view: IndexView, databaseUuid: string | undefined): Promise<readonly string[]> {
+    const rows = await view.rows(this.#keys.statusRows("active"));
+    return rows.map(({ jobId }) => jobId).filter((id) => isOfDatabase(id, databaseUuid));
+  }
+}
+
+/** Returns, for each condition with a list, the rows that cover all matching jobs. */
+function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
+  const { source, target, owner, error } = filter;
+  const found: (readonly StatusRow[])[] = [];
+  const placed = (list: "source" | "target", place: string): readonly StatusRow[] =>
+    placesNamed(place).map((name) => [list, name]);
+  if (owner !== undefined) found.push([["owner", listedName(owner)]]);
+  if (source !== undefined) found.push(placed("source", source));
+  if (target !== undefined) found.push(placed("target", target));
+  if (error !== undefined) found.push([["error", error]]);
+  if (filter.parked === true) found.push([["outcome", "parked"]]);
+  for (const flag of LISTED_FLAGS) if (filter[flag] === true) found.push([["flag", flag]]);
+  return found;
+}
+
+/** Whether the filter specifies more of the cause than its class, which has its own list. */
+function isOfCause({ side, host }: JobFilter): boolean {
+  return side !== undefined || host !== undefined;
+}
+
+/** Whether only failing jobs can match, since others have no reason. */
+function isOnlyFailing({ failing, reason }: JobFilter): boolean {
+  return failing === true || reason !== undefined;
+}
+
+function positionsOf(ids: readonly string[]): JobListSource {
+  return { kind: "positions", positions: ids.map((id): JobPosition => [null, id]) };
+}
+
+/** All jobs, or those of one `_replicator` database. */
+function allJobs(databaseUuid: string | undefined): JobListSource {
+  return { kind: "jobs", prefix: databaseUuid === undefined ? "" : `${databaseUuid}|` };
+}
+
+/** A list in id order, or its part for one `_replicator` database, whose job ids share a prefix. */
+function rangeById(
+  all: KeyBounds,
+  databaseUuid: string | undefined,
+  keyOfId: (jobId: string) => Key,
+): JobListSource {
+  const keyOf: PositionKey = ([, id]) => keyOfId(id);
+  if (databaseUuid === undefined) return { kind: "range", range: all, keyOf };
+  const range = { begin: keyOfId(`${databaseUuid}|`), end: keyOfId(`${databaseUuid}}`) };
+  return { kind: "range", range, keyOf };
+}

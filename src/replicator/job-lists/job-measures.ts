@@ -1,0 +1,76 @@
+/** Lag, speed, hold-ups and recent runs of jobs, for display. */
+import type { Runtime } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, Subspace } from "../../kv/index.ts";
+import type { JobRun } from "../job-log/job-run.ts";
+import type { JobRuns } from "../job-log/job-runs.ts";
+import { NEVER_SEC } from "../jobs/decide.ts";
+import { type CopyRates, hasEnded } from "../jobs/job-data.ts";
+import { lagSec } from "./backlog.ts";
+import { HeldBack, type HeldBackBy } from "./held-back.ts";
+import { changesPendingOf, type JobEntry } from "./job-views.ts";
+
+export interface JobMeasuresParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
+  readonly jobs: Jobs;
+  readonly runs: JobRuns;
+}
+
+export interface JobMeasure extends CopyRates {
+  /** Age of the oldest known pending change; null if unknown. */
+  readonly lagSec: number | null;
+  readonly behindSinceMs: number | undefined;
+  /** Pending changes; null if unknown. */
+  readonly pending: number | null;
+  readonly heldBackBy: HeldBackBy | undefined;
+  /** When a waiting job is due; undefined if it is running, paused or ended. */
+  readonly nextTryMs: number | undefined;
+}
+
+export class JobMeasures {
+  readonly #parts: JobMeasuresParts;
+  readonly #heldBack: HeldBack;
+
+  constructor(parts: JobMeasuresParts) {
+    this.#parts = parts;
+    this.#heldBack = new HeldBack(parts.jobs, parts.subspace);
+  }
+
+  /** In the order of `entries`. */
+  async of(entries: readonly JobEntry[]): Promise<readonly JobMeasure[]> {
+    const { runtime, kv } = this.#parts;
+    const nowMs = runtime.clock.nowMs();
+    const nowSec = Math.floor(nowMs / 1000);
+    const facts = { nowSec, isStoreFull: kv.isFull() };
+    const held = await kv.read((tx) => this.#heldBack.of(tx, entries, facts));
+    return entries.map((entry, index): JobMeasure => {
+      const { backlog, data } = entry;
+      return {
+        lagSec: backlog === undefined ? null : lagSec(backlog, nowMs),
+        behindSinceMs: backlog?.sinceMs,
+        pending: changesPendingOf(entry),
+        ...data.rates,
+        heldBackBy: held[index],
+        nextTryMs: nextTryMsOf(entry),
+      };
+    });
+  }
+
+  /** Converts a lag into the time since which a job is behind. */
+  behindSinceMs(behindSec: number): number {
+    return Math.max(0, this.#parts.runtime.clock.nowMs() - behindSec * 1000);
+  }
+
+  /** The last runs of a job, newest first. */
+  runs(jobId: string): Promise<readonly JobRun[]> {
+    return this.#parts.kv.read((tx) => this.#parts.runs.list(tx, jobId));
+  }
+}
+
+/** When a waiting job is due; undefined if it is running, paused or ended. */
+function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
+  const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
+  return waits ? scheduledAtSec * 1000 : undefined;
+}

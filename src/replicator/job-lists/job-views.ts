@@ -1,0 +1,145 @@
+/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks` in CouchDB 3.5's JSON. Pure. */
+import type { Worker } from "../../jobs/index.ts";
+import { maskCredentials, percentEncode, stripCredentials } from "../../protocol/index.ts";
+import { sequenceText } from "../endpoints/endpoint.ts";
+import {
+  failureOf,
+  hasEnded,
+  type ReplicationJobData,
+  type ReplicationState,
+} from "../jobs/job-data.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+import { isoTime } from "../times.ts";
+import type { Backlog } from "./backlog.ts";
+
+/** A job for display. */
+export interface JobEntry {
+  readonly jobId: string;
+  readonly data: ReplicationJobData;
+  readonly state: ReplicationState;
+  /** The worker running it; undefined if not running. */
+  readonly worker: Pick<Worker, "node" | "processId"> | undefined;
+  /** Due time of a waiting job, in seconds since the epoch. */
+  readonly scheduledAtSec: number;
+  /** Undefined if unknown. */
+  readonly backlog: Backlog | undefined;
+}
+
+/** Number of pending changes at the last check; null if unknown. */
+export function changesPendingOf({
+  data,
+  backlog,
+}: Pick<JobEntry, "data" | "backlog">): number | null {
+  const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;
+  const pending = isAskedSince ? backlog.pending : data.changesPending;
+  return pending ?? null;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Statistics of a job, with the names of `_scheduler` and `_replication_stats`. */
+export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
+  const { statistics, checkpointedSequence, sourceSequence, throughSequence } = entry.data;
+  const isPartial = entry.data.replication?.omissions !== undefined;
+  return {
+    revisions_checked: statistics.missingChecked,
+    missing_revisions_found: statistics.missingFound,
+    docs_read: statistics.docsRead,
+    docs_written: statistics.docsWritten,
+    changes_pending: changesPendingOf(entry),
+    doc_write_failures: statistics.docWriteFailures,
+    // Only shown if the replication omits something on purpose.
+    docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
+    bulk_get_docs: statistics.bulkGetDocs,
+    bulk_get_attempts: statistics.bulkGetAttempts,
+    checkpointed_source_seq: sequenceText(checkpointedSequence),
+    source_seq: sequenceText(sourceSequence),
+    through_seq: sequenceText(throughSequence),
+  };
+}
+
+/** Returns an element of `_scheduler/jobs`. */
+export function jobView(entry: JobEntry, serverUrl: string): Json {
+  const { jobId, data, state, worker } = entry;
+  return {
+    database: data.document?.database ?? null,
+    id: data.replicationId ?? jobId,
+    pid: worker?.processId ?? null,
+    source: shownAddress(data.replication?.source, serverUrl),
+    target: shownAddress(data.replication?.target, serverUrl),
+    user: data.userName,
+    doc_id: data.document?.id ?? null,
+    state,
+    info: info(entry),
+    history: data.history.map(({ type, timeMs, reason }) => ({
+      timestamp: isoTime(timeMs),
+      type,
+      reason,
+    })),
+    node: worker?.node ?? null,
+    start_time: isoTime(data.addedTimeMs),
+  };
+}
+
+/** Returns an element of `_scheduler/docs`. */
+export function documentView(entry: JobEntry, serverUrl: string): Json {
+  const { data, state, worker } = entry;
+  return {
+    database: data.document?.database ?? null,
+    doc_id: data.document?.id ?? null,
+    id: hasEnded(state) ? null : (data.replicationId ?? null),
+    node: worker?.node ?? null,
+    source: shownAddress(data.replication?.source, serverUrl),
+    target: shownAddress(data.replication?.target, serverUrl),
+    state,
+    info: info(entry),
+    error_count: data.errorCount,
+    last_updated: isoTime(data.lastUpdatedMs),
+    start_time: isoTime(data.addedTimeMs),
+    source_proxy: shownProxy(data.replication?.source),
+    target_proxy: shownProxy(data.replication?.target),
+  };
+}
+
+/** Returns an element of `_active_tasks`. */
+export function taskView(entry: JobEntry, serverUrl: string): Json {
+  const { jobId, data, worker } = entry;
+  const { replication } = data;
+  return {
+    node: worker?.node ?? null,
+    pid: worker?.processId ?? null,
+    process_status: "waiting",
+    ...scheduledStatistics(entry),
+    checkpoint_interval: replication?.options.checkpointIntervalMs ?? null,
+    continuous: replication?.continuous ?? false,
+    database: data.document?.database ?? null,
+    doc_id: data.document?.id ?? null,
+    replication_id: data.replicationId ?? jobId,
+    source: shownAddress(replication?.source, serverUrl),
+    target: shownAddress(replication?.target, serverUrl),
+    started_on: Math.floor(data.lastStartMs / 1000),
+    updated_on: Math.floor(data.lastUpdatedMs / 1000),
+    type: "replication",
+    user: data.userName,
+  };
+}
+
+/** Returns the statistics, or the reason for their absence. */
+function info(entry: JobEntry): Json {
+  const { data, state } = entry;
+  const failure = failureOf(data);
+  if (failure === undefined || state === "running") return scheduledStatistics(entry);
+  return { error: `${failure.error}: ${failure.reason}` };
+}
+
+/** Endpoint for display without credentials, as in CouchDB 3.5. */
+function shownAddress(address: EndpointAddress | undefined, serverUrl: string): string | null {
+  if (address === undefined) return null;
+  if (address.kind === "http") return stripCredentials(address.url);
+  return `${serverUrl}${percentEncode(address.database)}/`;
+}
+
+function shownProxy(address: EndpointAddress | undefined): string | null {
+  const proxyUrl = address?.kind === "http" ? address.proxyUrl : undefined;
+  return proxyUrl === undefined ? null : maskCredentials(proxyUrl);
+}

@@ -1,0 +1,193 @@
+/** Job counts of index lists, from counters. Reads snapshots, so it causes no conflicts. */
+import type { FailureClass } from "../../contract/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { causePrefixes, parseCauseKey } from "../jobs/failure-cause.ts";
+import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "../jobs/job-data.ts";
+import type { JobStatus, StatusRow } from "../jobs/job-status.ts";
+import { JobStatuses } from "../jobs/job-statuses.ts";
+import { LOCAL_MARK } from "../jobs/listed-name.ts";
+import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { decodeCounter, type IndexView } from "./index-view.ts";
+import { isOfDatabase } from "./job-filter.ts";
+
+/** Zero counters removed per transaction. */
+const FORGOTTEN_COUNT_MAX = 500;
+
+/** Number of jobs failing with one class at one host; null for no host. */
+export interface FailingCount {
+  readonly class: FailureClass;
+  readonly host: string | null;
+  readonly jobCount: number;
+}
+
+export class StatusCounts {
+  readonly #jobs: Jobs;
+  readonly #statuses: JobStatuses;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(jobs: Jobs, keys: ReplicatorKeys) {
+    this.#jobs = jobs;
+    this.#statuses = new JobStatuses(jobs.notes);
+    this.#keys = keys;
+  }
+
+  /** Counts all jobs, or those of one `_replicator` database. */
+  async all(view: IndexView, databaseUuid: string | undefined): Promise<number> {
+    if (databaseUuid !== undefined) return this.#at(view, "all", null, databaseUuid);
+    const { pending, running, finished } = await this.#jobs.counts.read(
+      view.tx,
+      REPLICATION_JOB_TYPE,
+    );
+    return pending + running + finished;
+  }
+
+  /** Counts the rows of a list with one value. */
+  async rows(view: IndexView, [list, value]: StatusRow): Promise<number> {
+    return sum((await view.counts(this.#keys.statusCounts(list, value))).values());
+  }
+
+  /** Counts jobs by the outcome of their last run, optionally of one `_replicator` database. */
+  outcome(
+    view: IndexView,
+    outcome: Exclude<RunOutcome, "pending">,
+    databaseUuid: string | undefined,
+  ): Promise<number> {
+    if (databaseUuid === undefined) return this.rows(view, ["outcome", outcome]);
+    return this.#at(view, "outcome", outcome, databaseUuid);
+  }
+
+  /** Counts the rows of the list `active`. */
+  async active(view: IndexView): Promise<number> {
+    const ended = [
+      await this.outcome(view, "completed", undefined),
+      await this.outcome(view, "failed", undefined),
+    ];
+    return (await this.all(view, undefined)) - sum(ended);
+  }
+
+  /** Failing jobs by class of the last failure; nonzero counts only. */
+  errors(view: IndexView): Promise<ReadonlyMap<StatusValue, number>> {
+    return view.counts(this.#keys.statusCounts("error"));
+  }
+
+  /** Nonzero counts of failing jobs by cause, for all hosts or one (with or without a port). */
+  async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
+    const ranges =
+      host === undefined
+        ? [this.#keys.statusCounts("cause")]
+        : causePrefixes(host).map((prefix) => this.#keys.statusCountsBelow("cause", prefix));
+    const found = await Promise.all(ranges.map((range) => view.counts(range)));
+    return new Map(
+      found.flatMap((counts) => [...counts].map(([cause, count]) => [String(cause), count])),
+    );
+  }
+
+  /**
+   * Jobs by host of their source or target, including any non-default port; nonzero counts only. A
+   * job with a port has two rows: host, and host with port.
+   */
+  async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
+    const all = this.#keys.statusCounts(list);
+    const local = this.#keys.statusCountsBelow(list, LOCAL_MARK);
+    const ranges = [
+      { begin: all.begin, end: local.begin },
+      { begin: local.end, end: all.end },
+    ];
+    const found = await Promise.all(ranges.map((range) => view.counts(range)));
+    const counts = new Map(
+      found.flatMap((part) => [...part].map(([host, count]) => [String(host), count] as const)),
+    );
+    for (const [host, count] of [...counts]) {
+      const [, name] = /^(.+):\d+$/.exec(host) ?? [];
+      if (name === undefined) continue;
+      const rest = (counts.get(name) ?? 0) - count;
+      if (rest > 0) counts.set(name, rest);
+      else counts.delete(name);
+    }
+    return counts;
+  }
+
+  /** Failing jobs by class and host, most jobs first, then by name. */
+  async failing(view: IndexView): Promise<readonly FailingCount[]> {
+    const found = new Map<string, FailingCount>();
+    for (const [text, count] of await this.causes(view, undefined)) {
+      const cause = parseCauseKey(text);
+      if (cause === undefined) continue;
+      const { class: failureClass, host = null } = cause;
+      // Sorts those without a host first.
+      const name = `${failureClass}\n${host ?? ""}`;
+      const jobCount = (found.get(name)?.jobCount ?? 0) + count;
+      found.set(name, { class: failureClass, host, jobCount });
+    }
+    const counts = [...found].toSorted(([left], [right]) => (left < right ? -1 : 1));
+    return counts
+      .map(([, count]) => count)
+      .toSorted((left, right) => right.jobCount - left.jobCount);
+  }
+
+  /** Removes zero counters of causes in pages, which may conflict with folds. */
+  async forgetCauses(kv: KeyValueStore): Promise<void> {
+    const zeros = await kv.read(async (tx) => {
+      const keys = [];
+      for await (const { key, value } of tx.snapshot.getRange(this.#keys.statusCounts("cause"))) {
+        if (decodeCounter(value) === 0) keys.push(key);
+      }
+      return keys;
+    });
+    for (let first = 0; first < zeros.length; first += FORGOTTEN_COUNT_MAX) {
+      const page = zeros.slice(first, first + FORGOTTEN_COUNT_MAX);
+      await kv.transact(
+        async (tx) => {
+          const values = await tx.getMany(page);
+          for (const [index, key] of page.entries()) {
+            if (decodeCounter(values[index]) === 0) tx.clear(key);
+          }
+        },
+        { whenUnknown: "retry" },
+      );
+    }
+  }
+
+  /** The running jobs of one `_replicator` database, or all. */
+  async running(
+    view: IndexView,
+    databaseUuid: string | undefined,
+  ): Promise<ReadonlyMap<string, JobStatus>> {
+    const running = await this.#jobs.runningIds(view.tx, REPLICATION_JOB_TYPE);
+    const ids = running.filter((id) => isOfDatabase(id, databaseUuid));
+    const statuses = await this.#statuses.getMany(view.tx, ids);
+    const found = ids.map((id, index) => [id, statuses[index]] as const);
+    return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
+  }
+
+  /** Number of jobs in each shown state, for one `_replicator` database or all. */
+  async states(
+    view: IndexView,
+    databaseUuid: string | undefined,
+  ): Promise<Readonly<Record<ReplicationState, number>>> {
+    const running = [...(await this.running(view, databaseUuid)).values()];
+    const waiting = async (outcome: Exclude<RunOutcome, "pending">): Promise<number> => {
+      const count = await this.outcome(view, outcome, databaseUuid);
+      return count - running.filter((status) => status.outcome === outcome).length;
+    };
+    const others = {
+      running: running.length + (await waiting("parked")),
+      crashing: await waiting("crashing"),
+      completed: await waiting("completed"),
+      failed: await waiting("failed"),
+    };
+    const pending = (await this.all(view, databaseUuid)) - sum(Object.values(others));
+    return { ...others, pending };
+  }
+
+  #at(view: IndexView, list: string, value: StatusValue, databaseUuid: string): Promise<number> {
+    return view.count(this.#keys.statusCount(list, value, databaseUuid));
+  }
+}
+
+export function sum(counts: Iterable<number>): number {
+  let total = 0;
+  for (const count of counts) total += count;
+  return total;
+}

@@ -1,0 +1,309 @@
+/**
+ * The log of job events in commit order (`GET /_tandem/events`). An event is written in the
+ * transaction that changes the job, so the log is exact. It records what changed rather than the
+ * new state: readers fetch the job, so that events agree with lists. Old events are deleted.
+ *
+ * The job index lags behind the log (`index-tail.ts`). Events that change a job's status contain
+ * the status before and after.
+ */
+import { type Clock, hexDecode, hexEncode, Notifier, OperationalError } from "../../base/index.ts";
+import {
+  firstGreaterThan,
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  type TupleItem,
+  unpackTuple,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
+  type Watch,
+} from "../../kv/index.ts";
+import type { JobEvent } from "../jobs/job-data.ts";
+import { decodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+
+/**
+ * Changes reported by an event: job added or removed; run started, ended in one of five ways, or
+ * lost; job completed, or failed permanently; failing or not; stalled or not; with failed documents
+ * or not; paused or resumed; behind or caught up; `changed` for any other change of the status.
+ */
+export const JOB_CHANGES = [
+  "added",
+  "removed",
+  "started",
+  "stopped",
+  "parked",
+  "crashed",
+  "stalled",
+  "lost",
+  "completed",
+  "failed",
+  "failing",
+  "recovered",
+  "stalling",
+  "moving",
+  "left_behind",
+  "arrived",
+  "paused",
+  "resumed",
+  "behind",
+  "caught_up",
+  "changed",
+] as const;
+export type JobChangeName = (typeof JOB_CHANGES)[number];
+
+/** Addition to a job's history by a run. */
+type RunEvent = Pick<JobEvent, "type">;
+
+export interface LoggedEvent {
+  /** Position in the log: 24 hex digits, in commit order. */
+  readonly id: string;
+  readonly timeMs: number;
+  readonly jobId: string;
+  readonly changes: readonly JobChangeName[];
+  /** Status before the event; undefined if unchanged or the job is new. */
+  readonly before: JobStatus | undefined;
+}
+
+/** A job's status before and after an event; undefined if the job does not exist. */
+export interface StatusChange {
+  readonly jobId: string;
+  readonly before: JobStatus | undefined;
+  readonly after: JobStatus | undefined;
+}
+
+/** Includes both statuses in stored form, which is needed repeatedly. */
+export interface EncodedChange extends StatusChange {
+  readonly encodedBefore: Uint8Array | undefined;
+  readonly encodedAfter: Uint8Array | undefined;
+}
+
+/** An event as seen by the index. */
+export interface StatusEvent {
+  readonly id: string;
+  /** Undefined if the status is unchanged. */
+  readonly change: StatusChange | undefined;
+}
+
+export interface EventPage {
+  readonly events: readonly LoggedEvent[];
+  /** The newest deleted event after the requested position; if set, events are missing. */
+  readonly forgottenId: string | undefined;
+}
+
+export interface PastEvents {
+  /** Newest first. */
+  readonly events: readonly LoggedEvent[];
+  /** Whether there are older events. */
+  readonly hasOlder: boolean;
+}
+
+/** Events deleted per transaction. */
+const FORGOTTEN_COUNT_MAX = 1000;
+/** Stored form; the first element is the format version. */
+const FORMAT = 1;
+/** Id before all events. */
+const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
+
+/** Number of events written by this process before it notifies. */
+const ANNOUNCED_EVENTS = 100;
+
+export class JobEventLog {
+  /** Notified after `ANNOUNCED_EVENTS` events written by this process, and at its start. */
+  readonly written = new Notifier();
+  readonly #clock: Clock;
+  readonly #keys: ReplicatorKeys;
+  #writtenCount = 0;
+
+  constructor(clock: Clock, subspace: Subspace) {
+    this.#clock = clock;
+    this.#keys = new ReplicatorKeys(subspace);
+    this.written.notify();
+  }
+
+  /** Records a status change. Equal statuses yield no event. */
+  noteStatus(tx: Transaction, change: EncodedChange): void {
+    this.#append(tx, change.jobId, changesBetween(change), change);
+  }
+
+  /** Records a status change that followers are not notified of. */
+  noteSilently(tx: Transaction, change: EncodedChange): void {
+    this.#append(tx, change.jobId, [], change);
+  }
+
+  /** Records the start or end of a run, from its history. */
+  noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
+    const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
+    this.#append(tx, jobId, changes);
+  }
+
+  /** Records that a run ended without a report, because its node died or it lost the job. */
+  noteLost(tx: Transaction, jobId: string): void {
+    this.#append(tx, jobId, ["lost"]);
+  }
+
+  #append(
+    tx: Transaction,
+    jobId: string,
+    changes: readonly JobChangeName[],
+    change?: EncodedChange,
+  ): void {
+    const userVersion = tx.nextUserVersion();
+    const timeMs = Math.floor(this.#clock.nowMs());
+    const statuses =
+      change === undefined ? [] : [change.encodedBefore ?? null, change.encodedAfter ?? null];
+    const value = packTuple([FORMAT, timeMs, jobId, changes.join(), ...statuses]);
+    tx.setVersionstampedKey(this.#keys.newEvent(userVersion), value);
+    const last = Versionstamp.incomplete(userVersion);
+    tx.setVersionstampedValue(this.#keys.lastEvent(), { bytes: last.bytes, offset: 0 });
+    tx.afterCommit(() => this.#count());
+  }
+
+  #count(): void {
+    this.#writtenCount++;
+    if (this.#writtenCount % ANNOUNCED_EVENTS === 0) this.written.notify();
+  }
+
+  /** Returns events after a position, oldest first. Throws REPLICATOR_EVENT_INVALID. */
+  async page(tx: ReadTransaction, afterId: string, limit: number): Promise<EventPage> {
+    const after = parseEventId(afterId);
+    const { end } = this.#keys.events();
+    const begin = firstGreaterThan(this.#keys.event(after));
+    const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
+    const forgotten = await tx.snapshot.get(this.#keys.forgottenEvent());
+    const forgottenId = forgotten && hexEncode(forgotten);
+    return {
+      events: entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value)),
+      forgottenId: forgottenId !== undefined && afterId < forgottenId ? forgottenId : undefined,
+    };
+  }
+
+  /** Returns events before a position, or the last ones. Throws REPLICATOR_EVENT_INVALID. */
+  async past(
+    tx: ReadTransaction,
+    beforeId: string | undefined,
+    limit: number,
+  ): Promise<PastEvents> {
+    const all = this.#keys.events();
+    const end = beforeId === undefined ? all.end : this.#keys.event(parseEventId(beforeId));
+    const range = { begin: all.begin, end };
+    const { entries } = await tx.snapshot.getRangePage(range, { limit: limit + 1, reverse: true });
+    const events = entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value));
+    return { events: events.slice(0, limit), hasOlder: events.length > limit };
+  }
+
+  /** Returns the status changes after `afterId` up to `lastId`, oldest first, at most `limit`. */
+  async statusEvents(
+    tx: ReadTransaction,
+    afterId: string,
+    lastId: string,
+    limit?: number,
+  ): Promise<readonly StatusEvent[]> {
+    const begin = keyAfter(this.#keys.event(parseEventId(afterId)));
+    const end = keyAfter(this.#keys.event(parseEventId(lastId)));
+    const found: StatusEvent[] = [];
+    for await (const { key, value } of tx.snapshot.getRange(
+      { begin, end },
+      limit === undefined ? {} : { limit },
+    )) {
+      const id = hexEncode(this.#keys.eventStamp(key).bytes);
+      found.push({ id, change: decodeChange(value) });
+    }
+    return found;
+  }
+
+  /** The last event folded into the index. */
+  async foldedId(tx: ReadTransaction): Promise<string> {
+    return hexEncode((await tx.get(this.#keys.foldedEvent())) ?? BEFORE_ALL);
+  }
+
+  setFoldedId(tx: Transaction, id: string): void {
+    tx.set(this.#keys.foldedEvent(), parseEventId(id).bytes);
+  }
+
+  /** The current end of the log. */
+  async lastId(tx: ReadTransaction): Promise<string> {
+    const last = await tx.snapshot.get(this.#keys.lastEvent());
+    return hexEncode(last ?? BEFORE_ALL);
+  }
+
+  /** Fires after the next commit with an event. */
+  watch(tx: Transaction): Watch {
+    return tx.watch(this.#keys.lastEvent());
+  }
+
+  /** Deletes some folded events older than `olderThanMs`. Returns whether there may be more. */
+  async forget(tx: Transaction, olderThanMs: number): Promise<boolean> {
+    const folded = parseEventId(await this.foldedId(tx.snapshot));
+    const all = { begin: this.#keys.events().begin, end: keyAfter(this.#keys.event(folded)) };
+    const { entries } = await tx.snapshot.getRangePage(all, { limit: FORGOTTEN_COUNT_MAX });
+    const isOld = ({ value }: { readonly value: Uint8Array }) => timeOf(value) < olderThanMs;
+    const firstKept = entries.findIndex((entry) => !isOld(entry));
+    const old = firstKept < 0 ? entries : entries.slice(0, firstKept);
+    const last = old.at(-1);
+    if (last === undefined) return false;
+    tx.clearRange({ begin: all.begin, end: keyAfter(last.key) });
+    tx.set(this.#keys.forgottenEvent(), this.#keys.eventStamp(last.key).bytes);
+    return firstKept < 0 && entries.length === FORGOTTEN_COUNT_MAX;
+  }
+}
+
+function changesBetween({ before, after }: StatusChange): readonly JobChangeName[] {
+  if (after === undefined) return ["removed"];
+  if (before === undefined) return ["added"];
+  const changes: JobChangeName[] = [];
+  if (before.outcome !== after.outcome) {
+    if (after.outcome === "completed" || after.outcome === "failed") changes.push(after.outcome);
+  }
+  const isBehind = after.behindSinceMs !== undefined;
+  if ((before.behindSinceMs !== undefined) !== isBehind) {
+    changes.push(isBehind ? "behind" : "caught_up");
+  }
+  for (const [flag, begun, over] of FLAG_CHANGES) {
+    const [was, is] = [hasFlag(before, flag), hasFlag(after, flag)];
+    if (was !== is) changes.push(is ? begun : over);
+  }
+  return changes.length > 0 ? changes : ["changed"];
+}
+
+const FLAG_CHANGES = [
+  ["failing", "failing", "recovered"],
+  ["stalled", "stalling", "moving"],
+  ["left_behind", "left_behind", "arrived"],
+  ["paused", "paused", "resumed"],
+] as const;
+
+function parseEventId(id: string): Versionstamp {
+  const bytes = /^[0-9a-f]{24}$/.test(id) ? hexDecode(id) : undefined;
+  if (bytes?.length === VERSIONSTAMP_BYTES) return Versionstamp.fromBytes(bytes);
+  const details = { id: id.slice(0, 100) };
+  throw new OperationalError("REPLICATOR_EVENT_INVALID", "Invalid event id", details);
+}
+
+function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
+  const [, timeMs, jobId, changes, before] = unpackTuple(value);
+  return {
+    id: hexEncode(stamp.bytes),
+    timeMs: Number(timeMs),
+    jobId: String(jobId),
+    changes: changes === "" ? [] : (String(changes).split(",") as JobChangeName[]),
+    before: decoded(before),
+  };
+}
+
+/** Events of older versions, whose index was always up to date, lack the status after. */
+function decodeChange(value: Uint8Array): StatusChange | undefined {
+  const [, , jobId, , before, after] = unpackTuple(value);
+  if (after === undefined) return undefined;
+  return { jobId: String(jobId), before: decoded(before), after: decoded(after) };
+}
+
+function decoded(status: TupleItem | undefined): JobStatus | undefined {
+  return status instanceof Uint8Array ? decodeStatus(status) : undefined;
+}
+
+function timeOf(value: Uint8Array): number {
+  return Number(unpackTuple(value)[1]);
+}

@@ -1,0 +1,45 @@
+/** Record of an ended run: when it ran, why it ended, and what it did. Pure. */
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { packTuple, unpackTuple } from "../../kv/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { RunEnding } from "../jobs/decide.ts";
+import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
+
+/** How it ended. `lost`: its node died, or it lost the job. */
+export type RunCause = RunEnding["kind"] | "lost";
+
+export interface JobRun {
+  readonly startMs: number;
+  /** For a lost run, its last heartbeat. */
+  readonly endMs: number;
+  readonly cause: RunCause;
+  /** Why it failed or stalled, if it did. */
+  readonly reason: string | undefined;
+  /** Counts of this run alone; undefined for a lost one. */
+  readonly counts: (ReplicationStatistics & { readonly bytes: number }) | undefined;
+  /** Lag of the job at the end of the run (see `Backlog`); undefined if unknown. */
+  readonly lagSec: number | undefined;
+  /** Source sequence of the last checkpoint. */
+  readonly checkpoint: SourceSequence;
+}
+
+/** Keeps a row, which also contains a sequence, far below the store's value limit. */
+const REASON_LENGTH_MAX = 1000;
+
+/**
+ * Stored form; the first element is the format version. Rows of older versions lack `lagSec`, which
+ * those versions ignore, so that both can read each other's rows.
+ */
+const FORMAT = 1;
+
+export function encodeJobRun({ reason, ...run }: JobRun): Uint8Array {
+  const stored = { ...run, reason: reason?.slice(0, REASON_LENGTH_MAX) };
+  return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
+}
+
+export function decodeJobRun(value: Uint8Array): JobRun {
+  const [format, text] = unpackTuple(value);
+  assert(format === FORMAT && text instanceof Uint8Array, "A run has a format of this version");
+  const run = JSON.parse(utf8Decode(text)) as JobRun;
+  return { ...run, reason: run.reason, counts: run.counts, lagSec: run.lagSec };
+}

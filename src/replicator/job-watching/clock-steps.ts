@@ -1,0 +1,157 @@
+/**
+ * Corrects due times after a clock was set back. Due times are wall-clock times, so jobs would
+ * otherwise wait longer by the size of the step.
+ *
+ * A job's update time, written by the same clock as its due time, shows whether that clock was
+ * ahead: if it is in the future, the job's remaining wait is counted from now. Each node checks its
+ * clock, and all waiting jobs after a step back, after another process (whose clock may have been
+ * ahead) is gone, and at startup. Parked jobs due within the audit interval are skipped: there are
+ * many, and none is urgent.
+ *
+ * docs/decisions/0190-due-times-are-wall-time.md
+ */
+import type { Runtime } from "../../base/index.ts";
+import type { Job, Jobs, WorkerId } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { NEVER_SEC, parkedSecMax } from "../jobs/decide.ts";
+import { REPLICATION_JOB_TYPE, type ReplicationJobData } from "../jobs/job-data.ts";
+import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import { intoWindow, nextRunSec, scheduleOf } from "../request/schedule.ts";
+import type { ParkedJobs } from "./parked-jobs.ts";
+
+/** Smaller differences between clocks, and corrections, are normal. */
+const STEP_MS_MIN = 10_000;
+/** Interval for checking the clock. */
+const LOOK_MS = 10_000;
+/**
+ * Jobs per transaction whose due times (and data) are read, and the pause after it. All jobs are
+ * checked, but hardly any has to be moved.
+ */
+const PAGE_JOBS = 500;
+const PAGE_DATA = 100;
+const PAGE_PAUSE_MS = 100;
+
+export interface ClockStepsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly parked: ParkedJobs;
+  /** Live: read at each use. */
+  readonly config: Pick<ReplicatorConfig, "auditIntervalSec">;
+}
+
+export class ClockSteps {
+  readonly name = "replicator.clock-steps";
+  readonly #parts: ClockStepsParts;
+
+  constructor(parts: ClockStepsParts) {
+    this.#parts = parts;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    let offsetMs = Number.POSITIVE_INFINITY;
+    let members: readonly WorkerId[] = [];
+    while (!signal.aborted) {
+      const nowOffsetMs = clock.nowMs() - clock.monotonicMs();
+      const nowMembers = new Set(await this.#members());
+      const isBack = nowOffsetMs < offsetMs - STEP_MS_MIN;
+      if (isBack || members.some((id) => !nowMembers.has(id))) await this.#lookAtAll(signal);
+      offsetMs = nowOffsetMs;
+      members = [...nowMembers];
+      await clock.sleep(LOOK_MS, signal).catch(() => {});
+    }
+  }
+
+  async #members(): Promise<readonly WorkerId[]> {
+    const { kv, jobs } = this.#parts;
+    const members = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
+    return members.map(({ id }) => id);
+  }
+
+  async #lookAtAll(signal: AbortSignal): Promise<void> {
+    const { runtime, kv, jobs, parked } = this.#parts;
+    let afterId: string | undefined;
+    while (!signal.aborted) {
+      const from = { ...(afterId === undefined ? {} : { afterId }), limit: PAGE_JOBS };
+      const { page, ids } = await kv.read(async (tx) => {
+        const read = await jobs.schedules(tx, REPLICATION_JOB_TYPE, from);
+        const waiting = read.entries.filter((job) => this.#mayMove(job));
+        const soon = waiting.filter((job) => this.#isAuditedSoon(job)).map(({ id }) => id);
+        const left = await parked.among(tx, soon);
+        return { page: read, ids: waiting.map(({ id }) => id).filter((id) => !left.has(id)) };
+      });
+      for (let start = 0; start < ids.length; start += PAGE_DATA) {
+        await this.#look(ids.slice(start, start + PAGE_DATA));
+        await runtime.clock.sleep(PAGE_PAUSE_MS, signal).catch(() => {});
+      }
+      afterId = page.entries.at(-1)?.id;
+      if (page.stoppedBy === "exhausted" || afterId === undefined) return;
+      await runtime.clock.sleep(PAGE_PAUSE_MS, signal).catch(() => {});
+    }
+  }
+
+  async #look(ids: readonly string[]): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    const found = await kv.read((tx) => jobs.getMany(tx, REPLICATION_JOB_TYPE, ids));
+    for (const job of found) {
+      if (this.#newDueSec(job) !== undefined) await this.#move(job.id);
+    }
+  }
+
+  /** Whether a job waits for a future time, whoever set it. */
+  #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
+    const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
+    return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
+  }
+
+  /** Whether a parked job is due no later than one that parks now. */
+  #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
+    const { runtime, config } = this.#parts;
+    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    return scheduledAtSec <= nowSec + parkedSecMax(config.auditIntervalSec);
+  }
+
+  async #move(id: string): Promise<void> {
+    const { runtime, kv, jobs } = this.#parts;
+    const name = { type: REPLICATION_JOB_TYPE, id };
+    await kv.transact(
+      async (tx) => {
+        const job = await jobs.get(tx, name);
+        const dueSec = job && this.#newDueSec(job);
+        if (job === undefined || dueSec === undefined) return;
+        // With the current update time, the job is not found again.
+        const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
+        await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  #newDueSec(job: Job): number | undefined {
+    if (job.state !== "pending" || !isReadable(job)) return undefined;
+    return dueAfterStep(job.scheduledAtSec, decodeJob(job), this.#parts.runtime.clock.nowMs());
+  }
+}
+
+/** Corrects the due time of a job set by a clock that was ahead; undefined if correct. */
+export function dueAfterStep(
+  dueSec: number,
+  {
+    lastUpdatedMs,
+    state,
+    replication,
+  }: Pick<ReplicationJobData, "lastUpdatedMs" | "state" | "replication">,
+  nowMs: number,
+): number | undefined {
+  const nowSec = Math.floor(nowMs / 1000);
+  if (lastUpdatedMs < nowMs + STEP_MS_MIN || dueSec <= nowSec || dueSec >= NEVER_SEC) {
+    return undefined;
+  }
+  const schedule = scheduleOf(replication);
+  // The job waits for a time of day, which does not depend on the clock that set it.
+  if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
+  const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
+  return intoWindow(schedule, nowSec + waitSec);
+}

@@ -1,0 +1,245 @@
+/**
+ * Runs whose jobs were removed. A run may continue briefly after its job has been removed. The
+ * removing transaction therefore adds a row, which the worker deletes when the run has ended. Until
+ * then, no other run of the replication starts, and the removal is not acknowledged.
+ *
+ * Rows of former workers are ignored: a worker ends its runs before it can be expelled.
+ */
+import { EMPTY_BYTES, errorCode, type Runtime, waitAtMost } from "../../base/index.ts";
+import type { Jobs, WorkerId } from "../../jobs/index.ts";
+import {
+  type KeyRange,
+  type KeyValueStore,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+  type Watch,
+} from "../../kv/index.ts";
+import { databaseUuidOf, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import { type HaltedRun, ReplicatorKeys } from "../replicator-keys.ts";
+
+const FORMAT = 1;
+/** Rows read per transaction. They are short, and a node has some hundred runs. */
+const ROWS_MAX = 5000;
+/** Pause before retrying to delete a row after the store failed. */
+const REFUSED_PAUSE_MS = 1000;
+
+export interface HaltedRunsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly subspace: Subspace;
+  /** Live: read at each use. */
+  readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
+}
+
+/** Ends a local run without further writes. Settles when it has ended, or does not exist. */
+export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
+
+export class HaltedRuns {
+  readonly #parts: HaltedRunsParts;
+  readonly #keys: ReplicatorKeys;
+  #count = 0;
+
+  constructor(parts: HaltedRunsParts) {
+    this.#parts = parts;
+    this.#keys = new ReplicatorKeys(parts.subspace);
+  }
+
+  /** Number of halts committed by this process. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Must be called in the transaction that removes the job. */
+  note(tx: Transaction, run: HaltedRun, replicationId: string | undefined): void {
+    tx.set(this.#keys.haltedRun(run), packTuple([FORMAT, replicationId ?? null]));
+    if (replicationId !== undefined) {
+      tx.set(this.#keys.haltedReplication(replicationId, run), EMPTY_BYTES);
+    }
+    this.#announce(tx);
+  }
+
+  /** Must be called in the transaction that marks a database or rule for removal. */
+  noteDatabase(tx: Transaction): void {
+    this.#announce(tx);
+  }
+
+  #announce(tx: Transaction): void {
+    tx.add(this.#keys.haltsChanged(), 1n);
+    tx.afterCommit(() => {
+      this.#count++;
+    });
+  }
+
+  /** Whether a run of the replication may still copy after its job was removed. */
+  async isUnderWay(tx: ReadTransaction, replicationId: string): Promise<boolean> {
+    const rows = await this.#rowsIn(tx, this.#keys.haltedReplications(replicationId));
+    return (await this.#alive(tx, rows)).length > 0;
+  }
+
+  /** Settles when all runs of the replication without a job have ended. */
+  untilEnded(replicationId: string, signal: AbortSignal): Promise<void> {
+    return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationId)), signal);
+  }
+
+  /** Settles when the runs of all jobs removed so far have ended, or after the activity timeout. */
+  async settled(signal: AbortSignal): Promise<void> {
+    const { kv, runtime, config } = this.#parts;
+    let left = await kv.read((tx) => this.#doomed(tx));
+    const isOver = async (tx: ReadTransaction): Promise<boolean> => {
+      const doomed = new Set((await this.#doomed(tx)).map(({ lock }) => lock));
+      left = left.filter(({ lock }) => doomed.has(lock));
+      return left.length === 0;
+    };
+    if (left.length === 0) return;
+    await waitAtMost(runtime.clock, config.activityTimeoutSec * 1000, signal, (over) =>
+      this.#until(isOver, over),
+    );
+  }
+
+  /** Runs that must end because their job, database or rule was removed. */
+  async #doomed(tx: ReadTransaction): Promise<readonly HaltedRun[]> {
+    const halted = await this.#alive(tx, await this.#rowsIn(tx, this.#keys.haltedRuns()));
+    const marks = await tx.snapshot.getRangePage(this.#keys.removedDatabases());
+    if (marks.entries.length === 0) return halted;
+    const uuids = new Set(marks.entries.map(({ key }) => this.#keys.removedDatabaseUuid(key)));
+    const { jobs } = this.#parts;
+    const ids = await jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE);
+    const removed = ids.filter((id) => uuids.has(databaseUuidOf(id) ?? ""));
+    const runs = await Promise.all(
+      removed.map((id) => jobs.runOf(tx.snapshot, { type: REPLICATION_JOB_TYPE, id })),
+    );
+    return [...halted, ...runs.flatMap((run, index) => haltedRun(removed[index], run))];
+  }
+
+  async #until(
+    isOver: (tx: ReadTransaction) => Promise<boolean>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    for (;;) {
+      const { isDone, watches } = await kv.transact(async (tx) => ({
+        isDone: await isOver(tx),
+        watches: [tx.watch(this.#keys.haltsChanged()), jobs.workers.watch(tx)],
+      }));
+      try {
+        if (isDone) return;
+        await anyFired(watches, signal);
+      } finally {
+        for (const watch of watches) watch.cancel();
+      }
+    }
+  }
+
+  /** Ends this worker's runs that have lost their jobs, until aborted. */
+  async serve(worker: WorkerId, halt: HaltRun, signal: AbortSignal): Promise<void> {
+    const { kv } = this.#parts;
+    const ending = new Map<string, Promise<void>>();
+    try {
+      while (!signal.aborted) {
+        const { own, changed } = await kv.transact(async (tx) => ({
+          own: (await this.#rowsIn(tx, this.#keys.haltedRuns())).filter(
+            (run) => run.worker === worker,
+          ),
+          changed: tx.watch(this.#keys.haltsChanged()),
+        }));
+        try {
+          for (const run of own) {
+            if (ending.has(run.lock)) continue;
+            const ended = halt(run)
+              .then(() => this.#clear([run], signal))
+              .finally(() => ending.delete(run.lock));
+            ending.set(run.lock, ended);
+          }
+          // If the watch breaks, read the rows again.
+          await changed.fired(signal).catch(() => {});
+        } finally {
+          changed.cancel();
+        }
+      }
+    } finally {
+      await Promise.all(ending.values());
+    }
+  }
+
+  /** Rows of current workers; the others are deleted by writing transactions. */
+  async #alive(tx: ReadTransaction, rows: readonly HaltedRun[]): Promise<readonly HaltedRun[]> {
+    const { workers } = this.#parts.jobs;
+    const members = new Map<WorkerId, boolean>();
+    for (const { worker } of rows) {
+      if (!members.has(worker)) members.set(worker, await workers.isMember(tx, worker));
+    }
+    return rows.filter(({ worker }) => members.get(worker));
+  }
+
+  async #clear(runs: readonly HaltedRun[], signal: AbortSignal): Promise<void> {
+    const { kv, runtime } = this.#parts;
+    while (!signal.aborted) {
+      try {
+        await kv.transact((tx) => this.clear(tx, runs), { whenUnknown: "retry" });
+        return;
+      } catch (error) {
+        if (errorCode(error) !== "KV_UNAVAILABLE") throw error;
+      }
+      await runtime.clock.sleep(REFUSED_PAUSE_MS, signal).catch(() => {});
+    }
+  }
+
+  /** Removes the rows of ended runs. */
+  async clear(tx: Transaction, runs: readonly HaltedRun[]): Promise<void> {
+    for (const run of runs) {
+      const value = await tx.get(this.#keys.haltedRun(run));
+      if (value === undefined) continue;
+      const [, replicationId] = unpackTuple(value);
+      tx.clear(this.#keys.haltedRun(run));
+      if (replicationId !== null) {
+        tx.clear(this.#keys.haltedReplication(String(replicationId), run));
+      }
+      tx.add(this.#keys.haltsChanged(), 1n);
+    }
+  }
+
+  /** Removes up to a page of rows of former workers. */
+  async forgetLost(tx: Transaction): Promise<void> {
+    const rows = await this.#rowsIn(tx, this.#keys.haltedRuns());
+    const alive = new Set(await this.#alive(tx, rows));
+    await this.clear(
+      tx,
+      rows.filter((run) => !alive.has(run)),
+    );
+  }
+
+  async #rowsIn(tx: ReadTransaction, range: KeyRange): Promise<readonly HaltedRun[]> {
+    const { entries } = await tx.getRangePage(range, { limit: ROWS_MAX });
+    return entries.map(({ key }) => this.#keys.haltedRunOf(key));
+  }
+}
+
+function haltedRun(
+  jobId: string | undefined,
+  run: { readonly worker: WorkerId; readonly lock: string } | undefined,
+): readonly HaltedRun[] {
+  return run === undefined || jobId === undefined ? [] : [{ ...run, jobId }];
+}
+
+async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise<void> {
+  const over = new AbortController();
+  const end = (): void => over.abort(OVER);
+  signal.addEventListener("abort", end, { once: true });
+  if (signal.aborted) end();
+  const fired = watches.map((watch) => watch.fired(over.signal));
+  try {
+    await Promise.race(fired).catch(() => signal.throwIfAborted());
+  } finally {
+    signal.removeEventListener("abort", end);
+    end();
+    await Promise.allSettled(fired);
+  }
+}
+
+/** Created once, as in `job-subscriptions.ts`. */
+const OVER = new Error("The waiting is over");

@@ -1,0 +1,167 @@
+/**
+ * Parked jobs: everything has arrived, and the source is idle. A parked job uses no slot,
+ * connection or timer. It is a queued job due much later, with a row by which the watcher of its
+ * source finds it (`source-watcher.ts`).
+ */
+import { assert } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import {
+  CLEARED_KEYS_MAX,
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+  type Watch,
+} from "../../kv/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { LOCAL_RULE_TYPE, RULE_TYPE } from "../jobs/rule-jobs.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { WatchedPlace } from "../request/watched-place.ts";
+
+/** Queue type of watchers; the id is the source. */
+export const SOURCE_WATCH_TYPE = "source-watch";
+
+/** Queue type of questions to other servers (`questions/`); ids are random. */
+export const QUESTION_TYPE = "question";
+
+/** All queue types that a node runs. */
+export const JOB_TYPES = [
+  REPLICATION_JOB_TYPE,
+  SOURCE_WATCH_TYPE,
+  RULE_TYPE,
+  LOCAL_RULE_TYPE,
+  QUESTION_TYPE,
+] as const;
+
+/** A parked job, and the source's update sequence at that time. */
+export interface ParkedJob {
+  readonly database: string;
+  readonly jobId: string;
+  readonly updateSequence: SourceSequence;
+}
+
+/** Stored forms; the first element is the format version. */
+const FORMAT = 1;
+
+export class ParkedJobs {
+  readonly #keys: ReplicatorKeys;
+  readonly #jobs: Jobs;
+
+  constructor(subspace: Subspace, jobs: Jobs) {
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#jobs = jobs;
+  }
+
+  /**
+   * Must be called in the transaction that ends the run. Everything up to `updateSequence` has
+   * arrived. The source is watched from then on.
+   */
+  async add(
+    tx: Transaction,
+    { source, database }: WatchedPlace,
+    { jobId, updateSequence }: Omit<ParkedJob, "database">,
+  ): Promise<void> {
+    await this.remove(tx, jobId);
+    tx.set(this.#keys.parkedJob(jobId), packTuple([FORMAT, source, database]));
+    const sequence = packTuple([FORMAT, JSON.stringify(updateSequence)]);
+    tx.set(this.#keys.watched(source, database, jobId), sequence);
+    const newRow = this.#keys.newlyParked(source, tx.nextUserVersion());
+    tx.setVersionstampedKey(newRow, packTuple([FORMAT, database, jobId]));
+    tx.add(this.#keys.parkedChanged(source), 1n);
+    const watcher = { type: SOURCE_WATCH_TYPE, id: source };
+    const isWatched = (await this.#jobs.schedule(tx, watcher)) !== undefined;
+    if (!isWatched) await this.#jobs.add(tx, watcher, {});
+  }
+
+  /** Call it when the job runs, waits or is removed. No effect if it is not parked. */
+  async remove(tx: Transaction, jobId: string): Promise<void> {
+    const key = this.#keys.parkedJob(jobId);
+    const value = await tx.get(key);
+    if (value === undefined) return;
+    const [format, source, database] = unpackTuple(value);
+    assert(format === FORMAT, "A parked job has a format of this version");
+    tx.clear(key);
+    tx.clear(this.#keys.watched(String(source), String(database), jobId));
+  }
+
+  /** Returns those of the jobs that are parked. */
+  async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob(jobId)));
+    return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
+  }
+
+  /** Ids of parked jobs after `afterId` ("" for all) up to `lastId`. */
+  async between(
+    tx: ReadTransaction,
+    afterId: string,
+    lastId: string,
+  ): Promise<ReadonlySet<string>> {
+    const begin = keyAfter(this.#keys.parkedJob(afterId));
+    const end = keyAfter(this.#keys.parkedJob(lastId));
+    const ids = new Set<string>();
+    for await (const { key } of tx.getRange({ begin, end })) ids.add(this.#keys.parkedJobId(key));
+    return ids;
+  }
+
+  /** Parked jobs of a source after `after`, by database; optionally of one database only. */
+  async page(
+    tx: ReadTransaction,
+    source: string,
+    {
+      database,
+      after,
+      limit,
+    }: { readonly database?: string; readonly after?: ParkedJob; readonly limit: number },
+  ): Promise<readonly ParkedJob[]> {
+    const { begin, end } = this.#keys.watchedOf(source, database);
+    const from =
+      after === undefined ? begin : this.#keys.behindWatched(source, after.database, after.jobId);
+    const page = await tx.getRangePage({ begin: from, end }, { limit });
+    return page.entries.map(({ key, value }) => ({
+      ...this.#keys.watchedJob(key),
+      updateSequence: sequenceOf(value),
+    }));
+  }
+
+  /** Returns jobs parked since the source was last compared, and deletes these rows. */
+  async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
+    const page = await tx.getRangePage(this.#keys.newlyParkedOf(source), { limit });
+    const named = page.entries.map(({ key, value }) => {
+      tx.clear(key);
+      const [, database, jobId] = unpackTuple(value);
+      return { database: String(database), jobId: String(jobId) };
+    });
+    const rows = await tx.getMany(
+      named.map(({ database, jobId }) => this.#keys.watched(source, database, jobId)),
+    );
+    return named.flatMap((job, index) => {
+      const row = rows[index];
+      return row === undefined ? [] : [{ ...job, updateSequence: sequenceOf(row) }];
+    });
+  }
+
+  /** Deletes a page of newly parked rows before a full comparison. Returns whether more remain. */
+  async forgetNew(tx: Transaction, source: string): Promise<boolean> {
+    const { begin, end } = this.#keys.newlyParkedOf(source);
+    const limit = CLEARED_KEYS_MAX;
+    const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
+    const last = entries.at(-1);
+    if (last !== undefined) tx.clearRange({ begin, end: keyAfter(last.key) });
+    return entries.length === limit;
+  }
+
+  /** Fires after the next commit that parks a job of the source. */
+  watch(tx: Transaction, source: string): Watch {
+    return tx.watch(this.#keys.parkedChanged(source));
+  }
+}
+
+/** Decodes the update sequence in a row of `watched`. */
+function sequenceOf(value: Uint8Array): SourceSequence {
+  const [format, json] = unpackTuple(value);
+  assert(format === FORMAT, "A parked job has a format of this version");
+  return JSON.parse(String(json));
+}
