@@ -28,7 +28,7 @@ async function nextRun() {
   });
   const run = new HeldReplication(composeNode({ ...node, config: {} }), held, accepted);
   await run.readControl();
-  const failure = await run.findQuarantine();
+  const failure = await run.hazards.findQuarantine();
   return { run, held, failure };
 }
 
@@ -47,7 +47,7 @@ async function dyingRun(work?: string): Promise<void> {
   expect(failure).toBeUndefined();
   if (work !== undefined) {
     await new Promise<void>((begun) => {
-      void run.during(work, () => {
+      void run.hazards.during(work, () => {
         begun();
         return new Promise<never>(() => {});
       });
@@ -74,7 +74,7 @@ test("a job is not quarantined because nodes died while it did nothing dangerous
 test("work that was survived ends the count", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
-  await run.during(WORK, async () => {});
+  await run.hazards.during(WORK, async () => {});
   await giveBack(held);
   await dyingRun(WORK);
   expect((await nextRun()).failure).toBeUndefined();
@@ -83,7 +83,7 @@ test("work that was survived ends the count", async () => {
 test("work that fails was survived", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
-  const failing = run.during(WORK, () => Promise.reject(new Error("answer_too_long")));
+  const failing = run.hazards.during(WORK, () => Promise.reject(new Error("answer_too_long")));
   await expect(failing).rejects.toThrow("answer_too_long");
   await giveBack(held);
   await dyingRun(WORK);
@@ -92,7 +92,7 @@ test("work that fails was survived", async () => {
 
 test("pieces of work side by side count as one", async () => {
   const { run, held } = await nextRun();
-  await Promise.all([1, 2, 3].map(() => run.during(WORK, async () => {})));
+  await Promise.all([1, 2, 3].map(() => run.hazards.during(WORK, async () => {})));
   await giveBack(held);
   await dyingRun(WORK);
   await dyingRun(WORK);

@@ -34,12 +34,13 @@ const STATE_MEMBERS = new Set([
 /** Writes the state in the transaction that ends the run, unless the document is deleted. */
 export async function writeDocumentState(
   tx: Transaction,
-  database: Database,
+  databases: DatabaseRegistry,
   data: ReplicationJobData,
   nowMs: number,
 ): Promise<void> {
-  const stored = data.document && (await database.read(tx, data.document.id));
-  if (stored === undefined || stored.deleted) return;
+  const found = data.document && (await findDocument(tx, databases, data.document));
+  if (found === undefined) return;
+  const { database, stored } = found;
   const before = outlineBody(stored);
   const isSameState = before.member("_replication_state")?.isString(data.state) === true;
   const time = isSameState ? before.member("_replication_state_time")?.string : undefined;
@@ -63,11 +64,12 @@ export async function writeDocumentState(
 /** Removes the state from a document whose job starts. */
 export async function clearDocumentState(
   tx: Transaction,
-  database: Database,
-  id: string,
+  databases: DatabaseRegistry,
+  document: JobDocument,
 ): Promise<void> {
-  const stored = await database.read(tx, id);
-  if (stored === undefined || stored.deleted) return;
+  const found = await findDocument(tx, databases, document);
+  if (found === undefined) return;
+  const { database, stored } = found;
   const before = outlineBody(stored);
   const hasState = [...STATE_MEMBERS].some((name) => before.member(name) !== undefined);
   if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
@@ -105,13 +107,9 @@ export async function removeReplicationDocument(
   databases: DatabaseRegistry,
   document: JobDocument,
 ): Promise<boolean> {
-  const database = await databases.open(tx, document.database).catch((error: unknown) => {
-    if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
-    throw error;
-  });
-  if (database?.uuid !== document.databaseUuid) return false;
-  const stored = await database.read(tx, document.id);
-  if (stored === undefined || stored.deleted) return false;
+  const found = await findDocument(tx, databases, document);
+  if (found === undefined) return false;
+  const { database, stored } = found;
   const { id, revision: parent } = stored;
   const edit = {
     mode: "interactive",
@@ -124,6 +122,21 @@ export async function removeReplicationDocument(
   // Not the replicator's own context, because the hook must process the deletion.
   const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
   return (await database.write(tx, edit, context)).kind === "written";
+}
+
+/** Returns `undefined` if the document or its database no longer exists. */
+async function findDocument(
+  tx: Transaction,
+  databases: DatabaseRegistry,
+  { database: name, databaseUuid, id }: JobDocument,
+): Promise<{ readonly database: Database; readonly stored: Document } | undefined> {
+  const database = await databases.open(tx, name).catch((error: unknown) => {
+    if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+    throw error;
+  });
+  if (database?.uuid !== databaseUuid) return undefined;
+  const stored = await database.read(tx, id);
+  return stored === undefined || stored.deleted ? undefined : { database, stored };
 }
 
 /** Replaces the state members; the user's members are unchanged. */

@@ -3,7 +3,7 @@
  * job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
  */
 import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
-import type { Database, DatabaseRegistry } from "../../databases/index.ts";
+import type { DatabaseRegistry } from "../../databases/index.ts";
 import {
   type HeldJob,
   type Job,
@@ -27,7 +27,7 @@ import {
   type ReplicationOwnership,
   UNPROVEN_MS_MAX,
 } from "../job-changes/replication-ownership.ts";
-import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../job-lists/backlog.ts";
+import type { Backlog } from "../job-lists/backlog.ts";
 import type { Backlogs } from "../job-lists/backlogs.ts";
 import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobRun } from "../job-log/job-run.ts";
@@ -43,15 +43,12 @@ import {
   decideRun,
   type RunEnding,
 } from "../jobs/decide.ts";
-import type { ReplicationFailure } from "../jobs/failing.ts";
-import { afterDeath, type Hazard, NO_HAZARD, quarantine } from "../jobs/hazard.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import {
   ended,
   hasEnded,
   isProven,
-  type JobDocument,
   type Observed,
   observed,
   type ReplicationJobData,
@@ -70,8 +67,17 @@ import {
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { watchedPlace } from "../request/watched-place.ts";
+import { BacklogTracker } from "./backlog-tracker.ts";
+import { HazardRecord } from "./hazard-record.ts";
 import type { TargetOrigin } from "./replication-run.ts";
 import { StopRequest } from "./replication-run.ts";
+import {
+  isCheckpointed,
+  isStartUnstored,
+  type PhaseEvent,
+  phaseAfter,
+  type RunPhase,
+} from "./run-phase.ts";
 
 /** Pause between attempts to return a job to a store that rejects writes. */
 const REFUSED_PAUSE_MS = 1000;
@@ -103,28 +109,20 @@ export class HeldReplication {
   readonly held: HeldJob;
   /** Notified of calls to the worker, and when it starts watching (`watch`). */
   readonly called = new Notifier();
+  readonly hazards: HazardRecord;
   #data: ReplicationJobData;
   /** Request migrated from the old record format; saved with the next write. */
   #requestToStore: JobData | undefined;
   /** Operators' decisions at the start of this run. */
   #control: JobControl = UNTOUCHED;
-  #hazard: Hazard = NO_HAZARD;
-  /** Hazardous operations in progress. */
-  #hazardCount = 0;
-  #hasCheckpoint = false;
-  #storedBacklog: Backlog | undefined;
-  /** Latest measurement of this run, if any. */
-  #behind: { readonly sinceMs: number | undefined } | undefined;
+  readonly #backlog = new BacklogTracker();
   #counts: NonNullable<JobRun["counts"]> = { ...NO_STATISTICS, bytes: 0 };
-  /** Start of this run, set even before its replication is known. */
-  #startMs: number;
-  #hasBegun = false;
+  #phase: RunPhase = "accepted";
+  readonly #acceptedMs: number;
+  /** A previous run that never ended (node died or job lost). Recorded with the start of this one. */
+  readonly #lostRun: JobRun | undefined;
   /** Whether other jobs wanted the replication at the start. */
   #hasRivals = false;
-  /** Whether the next write must record the start of the run. */
-  #isBeginningUnwritten = false;
-  /** A previous run that never ended (node died or job lost), until recorded. */
-  #lostRun: JobRun | undefined;
   #stored: ReplicationJobData;
   #storedAtMs: number;
   /** The queue's value, which applies to all nodes regardless of their configuration. */
@@ -140,8 +138,15 @@ export class HeldReplication {
     this.#requestToStore = requestToStore(job, this.#data);
     this.#stored = this.#data;
     this.#storedAtMs = parts.runtime.clock.monotonicMs();
-    this.#startMs = parts.runtime.clock.nowMs();
+    this.#acceptedMs = parts.runtime.clock.nowMs();
     this.#lostRun = lostRun(this.#data);
+    this.hazards = new HazardRecord({
+      kv: parts.kv,
+      write: async (tx, hazard) => {
+        await this.verify(tx);
+        parts.controls.setHazard(tx, held.id, hazard);
+      },
+    });
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
@@ -166,7 +171,7 @@ export class HeldReplication {
   async readControl(): Promise<JobControl> {
     const { kv, controls, backlogs, removedDatabases } = this.parts;
     const { id } = this.held;
-    const [control, hazard, backlogRow, isGone] = await kv.read((tx) =>
+    const [control, hazard, backlog, isGone] = await kv.read((tx) =>
       Promise.all([
         controls.get(tx, id),
         controls.hazard(tx, id),
@@ -176,59 +181,18 @@ export class HeldReplication {
     );
     if (isGone) throw new JobHaltedError(this.held);
     this.#control = control;
-    const { decision } = control;
-    // A new decision clears earlier hazards.
-    this.#hazard = hazard.decision === decision ? hazard : { ...NO_HAZARD, decision };
-    this.#storedBacklog = backlogRow;
+    this.hazards.load(hazard, control.decision);
+    this.#backlog.noteStored(backlog);
     // The source was asked after the last run.
-    const backlog = this.#storedBacklog;
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);
     }
     return this.#control;
   }
 
-  /**
-   * Returns why the job is quarantined, if so, and counts a node's death not yet counted. Called
-   * once, between `readControl` and the start of the run.
-   */
-  async findQuarantine(): Promise<ReplicationFailure | undefined> {
-    const { kv, controls } = this.parts;
-    const { id } = this.held;
-    const found = this.#hazard;
-    this.#hazard = afterDeath(found);
-    if (found.work !== undefined) {
-      await kv.transact(async (tx) => {
-        await this.verify(tx);
-        controls.setHazard(tx, id, this.#hazard);
-      });
-    }
-    return quarantine(this.#hazard, found.work);
-  }
-
-  /** Performs work that may crash the node, recording it meanwhile. */
-  async during<T>(work: string, perform: () => Promise<T>): Promise<T> {
-    if (this.#hazardCount++ === 0) await this.#storeHazard({ ...this.#hazard, work });
-    try {
-      return await perform();
-    } finally {
-      this.#hazard = { ...NO_HAZARD, decision: this.#control.decision };
-      if (--this.#hazardCount === 0) await this.#storeHazard(this.#hazard);
-    }
-  }
-
-  #storeHazard(hazard: Hazard): Promise<void> {
-    const { kv, controls } = this.parts;
-    const store = async (tx: Transaction): Promise<void> => {
-      await this.verify(tx);
-      controls.setHazard(tx, this.held.id, hazard);
-    };
-    return kv.transact(store, { whenUnknown: "retry" });
-  }
-
   /** Changes pending before this run, if any were known. */
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
-    const { sinceMs, pending } = this.#storedBacklog ?? {};
+    const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
     // The count is relative to another run's position.
     return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
@@ -267,7 +231,7 @@ export class HeldReplication {
     replicationId: string,
     { isShort = false }: { readonly isShort?: boolean } = {},
   ): Promise<Claim | { readonly kind: "halting" }> {
-    const { runtime, kv, ownership, halted, events, config } = this.parts;
+    const { runtime, kv, ownership, halted, config } = this.parts;
     const before = this.#data;
     const { historyLengthMax } = config;
     const begun = started(before, replicationId, {
@@ -283,8 +247,7 @@ export class HeldReplication {
         return ownership.isOwner(tx, replicationId, this.held.id);
       });
       if (isOwner) {
-        this.#isBeginningUnwritten = true;
-        this.#noteBegun(begun, replicationId);
+        this.#noteBegun(begun, replicationId, "begin");
         return { kind: "owner" };
       }
     }
@@ -299,18 +262,15 @@ export class HeldReplication {
       if (claimed.kind === "owner") {
         hasRivals = await ownership.isWantedByOthers(tx, replicationId, job.jobId);
         await this.#write(tx, begun);
-        events.noteRun(tx, this.held.id, [{ type: "started" }]);
-        await this.#writeRuns(tx, []);
+        await this.#recordStart(tx);
         if (before.state === "parked") await this.parts.parked.remove(tx, this.held.id);
-        if (!hasEnded(before.state)) await this.#clearDocumentState(tx);
       }
       return claimed;
     });
     if (claim.kind === "owner") {
-      this.#lostRun = undefined;
       this.#hasRivals = hasRivals;
+      this.#noteBegun(begun, replicationId, "begin-stored");
       this.#noteStored(begun);
-      this.#noteBegun(begun, replicationId);
     }
     return claim;
   }
@@ -347,10 +307,9 @@ export class HeldReplication {
     return claim;
   }
 
-  #noteBegun(begun: ReplicationJobData, replicationId: string): void {
+  #noteBegun(begun: ReplicationJobData, replicationId: string, event: PhaseEvent): void {
     this.#data = begun;
-    this.#startMs = begun.lastStartMs;
-    this.#hasBegun = true;
+    this.#phase = phaseAfter(this.#phase, event);
     const { trace } = this.parts.runtime;
     trace.event("replication.started", { jobId: this.held.id, replicationId });
   }
@@ -371,14 +330,21 @@ export class HeldReplication {
   }
 
   /** Stores the start of the run if that was postponed. */
-  async showBeginning(): Promise<void> {
-    if (this.#isBeginningUnwritten) await this.update();
+  async storeStart(): Promise<void> {
+    if (isStartUnstored(this.#phase)) await this.update();
+  }
+
+  /** Records the start of the run, and a previous one that never ended. */
+  async #recordStart(tx: Transaction): Promise<void> {
+    this.parts.events.noteRun(tx, this.held.id, [{ type: "started" }]);
+    await this.#writeRuns(tx, []);
+    if (!hasEnded(this.#data.state)) await this.#clearDocumentState(tx);
   }
 
   /** Stores the run's progress. After its first checkpoint, the next run resumes from there. */
   observe(figures: Observed): void {
     const { config, runtime } = this.parts;
-    if (figures.hasCheckpoint) this.#hasCheckpoint = true;
+    if (figures.hasCheckpoint) this.#phase = phaseAfter(this.#phase, "checkpoint");
     this.#data = observed(this.#data, figures, {
       nowMs: runtime.clock.nowMs(),
       healthyMs: config.healthThresholdSec * 1000,
@@ -398,7 +364,7 @@ export class HeldReplication {
 
   /** Sets the time since which changes are pending; undefined if everything known has arrived. */
   noteBehind(sinceMs: number | undefined): void {
-    this.#behind = { sinceMs };
+    this.#backlog.noteMeasured(sinceMs);
     if (sinceMs === undefined && this.#data.changesPending !== undefined) {
       this.noteChangesPending(0);
     }
@@ -414,7 +380,7 @@ export class HeldReplication {
     const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
     if (isMoving(rates) !== isMoving(this.#stored.rates)) return true;
-    if (this.#backlogNews() !== undefined) return true;
+    if (this.#backlogToStore() !== undefined) return true;
     if (
       statistics === this.#stored.statistics &&
       checkpointedSequence === this.#stored.checkpointedSequence
@@ -434,15 +400,8 @@ export class HeldReplication {
     return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   }
 
-  #backlogNews(): Backlog | undefined {
-    const actual = this.#backlog();
-    return actual && backlogToStore(this.#storedBacklog, actual);
-  }
-
-  #backlog(): Backlog | undefined {
-    if (this.#behind === undefined) return undefined;
-    const { changesPending: pending } = this.#data;
-    return { ...this.#behind, pending, seenMs: this.parts.runtime.clock.nowMs() };
+  #backlogToStore(): Backlog | undefined {
+    return this.#backlog.toStore(this.#data.changesPending, this.parts.runtime.clock.nowMs());
   }
 
   #learnTimeout(timeoutSec: number | undefined): void {
@@ -451,31 +410,24 @@ export class HeldReplication {
 
   /** Stores the progress. Throws if the job is lost. */
   async update(): Promise<void> {
-    const { runtime, kv, jobs, backlogs, events } = this.parts;
-    const endsRestart = this.#hasCheckpoint;
+    const { runtime, kv, jobs, backlogs } = this.parts;
+    const endsRestart = isCheckpointed(this.#phase);
     const stored = this.#data;
-    const backlog = this.#backlogNews();
-    const begins = this.#isBeginningUnwritten;
+    const backlog = this.#backlogToStore();
+    const begins = isStartUnstored(this.#phase);
     // The start must be recorded only once, while progress may be stored repeatedly.
     const whenUnknown = begins ? "check" : "retry";
     const store = async (tx: Transaction): Promise<number | undefined> => {
       await this.#write(tx, stored);
-      if (begins) {
-        events.noteRun(tx, this.held.id, [{ type: "started" }]);
-        await this.#writeRuns(tx, []);
-        await this.#clearDocumentState(tx);
-      }
+      if (begins) await this.#recordStart(tx);
       if (endsRestart) await this.#endRestart(tx);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       return jobs.getTypeTimeout(tx, this.held.type);
     };
     this.#learnTimeout(await kv.transact(store, { whenUnknown }));
     this.#noteStored(stored);
-    if (begins) {
-      this.#isBeginningUnwritten = false;
-      this.#lostRun = undefined;
-    }
-    if (backlog !== undefined) this.#storedBacklog = backlog;
+    this.#phase = phaseAfter(this.#phase, "store");
+    if (backlog !== undefined) this.#backlog.noteStored(backlog);
     runtime.trace.event("replication.reported", { jobId: this.held.id });
     // The restart position is no longer needed.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
@@ -502,7 +454,7 @@ export class HeldReplication {
     before: ReplicationJobData = this.#data,
     leaving: AbortSignal = AbortSignal.abort(),
   ): Promise<void> {
-    const { runtime, jobs, config, events, outages, backlogs } = this.parts;
+    const { runtime, jobs, databases, config, events, outages, backlogs } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -518,13 +470,12 @@ export class HeldReplication {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
     } else if (ending.kind === "caught-up") this.noteChangesPending(ending.pending);
-    const left = this.#backlog();
-    const backlog = left && backlogToLeave(this.#storedBacklog, left);
-    const known = left ?? this.#storedBacklog;
-    const run = this.#endedRun(ending, nowMs, known && lagSec(known, nowMs));
+    const { changesPending } = this.#data;
+    const backlog = this.#backlog.toLeave(changesPending, nowMs);
+    const run = this.#endedRun(ending, nowMs, this.#backlog.lagSec(changesPending, nowMs));
     const { historyLengthMax } = config;
     const data = ended(this.#data, disposition, { nowMs, historyLengthMax });
-    const begins = this.#isBeginningUnwritten;
+    const begins = isStartUnstored(this.#phase);
     await this.#insist(leaving, async (tx) => {
       await this.#endRestart(tx);
       const dueAtSec = await this.#dueSec(tx, disposition, data);
@@ -535,7 +486,7 @@ export class HeldReplication {
       const beginning = begins ? [{ type: "started" } as const] : [];
       events.noteRun(tx, this.held.id, [...beginning, ...disposition.events]);
       if (begins && !hasEnded(data.state)) await this.#clearDocumentState(tx);
-      if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
+      if (hasEnded(data.state)) await writeDocumentState(tx, databases, data, nowMs);
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       await this.#writeRuns(tx, run === undefined ? [] : [run]);
@@ -594,11 +545,11 @@ export class HeldReplication {
   #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
     const isNothing = ["stopped", "outside-schedule"].includes(cause) || cause.startsWith("list-");
-    if (isNothing && !this.#hasBegun) return undefined;
+    if (isNothing && this.#phase === "accepted") return undefined;
     // The run only counted pending changes.
     if (ending.kind === "caught-up" && ending.pending > 0) return undefined;
     return {
-      startMs: this.#startMs,
+      startMs: this.#phase === "accepted" ? this.#acceptedMs : this.#data.lastStartMs,
       endMs,
       cause,
       reason: reasonOf(ending),
@@ -609,7 +560,8 @@ export class HeldReplication {
   }
 
   #writeRuns(tx: Transaction, runs: readonly JobRun[]): Promise<void> {
-    const lost = this.#lostRun === undefined ? [] : [this.#lostRun];
+    const isRecorded = this.#phase.startsWith("running");
+    const lost = this.#lostRun === undefined || isRecorded ? [] : [this.#lostRun];
     return this.parts.runs.add(tx, this.held.id, [...lost, ...runs]);
   }
 
@@ -631,7 +583,7 @@ export class HeldReplication {
   }
 
   async #endRestart(tx: Transaction): Promise<void> {
-    if (this.restartAt === undefined || !this.#hasCheckpoint) return;
+    if (this.restartAt === undefined || !isCheckpointed(this.#phase)) return;
     await this.parts.controls.endRestart(tx, this.held.id, this.restartAt);
   }
 
@@ -673,33 +625,10 @@ export class HeldReplication {
     return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
   }
 
-  async #writeDocumentState(
-    tx: Transaction,
-    data: ReplicationJobData,
-    nowMs: number,
-  ): Promise<void> {
-    if (data.document === undefined) return;
-    const database = await this.#openDatabaseOf(tx, data.document);
-    if (database !== undefined) await writeDocumentState(tx, database, data, nowMs);
-  }
-
   /** Removes an outdated state from the document, left by CouchDB or an earlier run. */
   async #clearDocumentState(tx: Transaction): Promise<void> {
     const { document } = this.#data;
-    if (document === undefined) return;
-    const database = await this.#openDatabaseOf(tx, document);
-    if (database !== undefined) await clearDocumentState(tx, database, document.id);
-  }
-
-  async #openDatabaseOf(
-    tx: ReadTransaction,
-    { database: name, databaseUuid }: JobDocument,
-  ): Promise<Database | undefined> {
-    const database = await this.parts.databases.open(tx, name).catch((error: unknown) => {
-      if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
-      throw error;
-    });
-    return database?.uuid === databaseUuid ? database : undefined;
+    if (document !== undefined) await clearDocumentState(tx, this.parts.databases, document);
   }
 
   #nowSec(): number {

@@ -73,7 +73,7 @@ export async function showLife(
   ended: AbortSignal,
 ): Promise<void> {
   const { runtime } = job.parts;
-  await job.showBeginning();
+  await job.storeStart();
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();

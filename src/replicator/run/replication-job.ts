@@ -149,7 +149,7 @@ export class ReplicationJob {
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
-    const failure = await this.#job.findQuarantine();
+    const failure = await this.#job.hazards.findQuarantine();
     if (failure !== undefined) return { kind: "quarantined", failure };
     const missed = hasEnded(before.state) ? undefined : this.#missedHours(replication);
     if (missed !== undefined) return missed;
@@ -526,7 +526,7 @@ export class ReplicationJob {
   ): Endpoint {
     const address = replication[side];
     const { options } = replication;
-    const during: Hazardous = (work, perform) => this.#job.during(work, perform);
+    const during: Hazardous = (work, perform) => this.#job.hazards.during(work, perform);
     const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, {
       ...connections,
       during,

@@ -1,0 +1,43 @@
+/** Backlog of a held job: stored, measured by this run, and due to be stored. */
+import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../job-lists/backlog.ts";
+
+export class BacklogTracker {
+  #stored: Backlog | undefined;
+  /** Latest measurement of this run, if any. */
+  #measured: Pick<Backlog, "sinceMs"> | undefined;
+
+  get stored(): Backlog | undefined {
+    return this.#stored;
+  }
+
+  noteStored(backlog: Backlog | undefined): void {
+    this.#stored = backlog;
+  }
+
+  /** `sinceMs` is undefined if everything known has arrived. */
+  noteMeasured(sinceMs: number | undefined): void {
+    this.#measured = { sinceMs };
+  }
+
+  /** Returns the backlog to store while the job runs, if it has changed enough. */
+  toStore(pending: number | undefined, nowMs: number): Backlog | undefined {
+    const actual = this.#actual(pending, nowMs);
+    return actual && backlogToStore(this.#stored, actual);
+  }
+
+  /** Returns the backlog to store when the run ends, if it has changed. */
+  toLeave(pending: number | undefined, nowMs: number): Backlog | undefined {
+    const actual = this.#actual(pending, nowMs);
+    return actual && backlogToLeave(this.#stored, actual);
+  }
+
+  /** Lag in seconds; undefined if unknown. */
+  lagSec(pending: number | undefined, nowMs: number): number | undefined {
+    const known = this.#actual(pending, nowMs) ?? this.#stored;
+    return known && lagSec(known, nowMs);
+  }
+
+  #actual(pending: number | undefined, nowMs: number): Backlog | undefined {
+    return this.#measured && { ...this.#measured, pending, seenMs: nowMs };
+  }
+}
