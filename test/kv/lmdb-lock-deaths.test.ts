@@ -1,4 +1,4 @@
-/** Processes that die while they have one of the locks that LMDB's processes share: docs/decisions/0227-the-locks-of-the-dead.md. */
+/** Processes that die while they have one of the locks that LMDB's processes share: docs/decisions/0174-locks-of-dead-processes.md. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";

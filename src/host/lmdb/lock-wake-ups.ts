@@ -11,7 +11,7 @@
  * which sets the mark, and the next release wakes the longest waiter. If the lock is held
  * legitimately, the threads just wait.
  *
- * docs/decisions/0174-knocks-at-the-lock.md
+ * docs/decisions/0174-locks-of-dead-processes.md
  */
 import { Worker } from "node:worker_threads";
 import { builtFile } from "../system/built-file.ts";

@@ -16,7 +16,7 @@
  * often (range 0.9 to 4.0), without redo records 0.7 times (0.3 to 1.1). 64 writers share their
  * syncs: 0.38 to 0.56 instead of 0.28 to 0.40 times.
  *
- * docs/decisions/0146-roots-are-written-again.md docs/decisions/0121-one-wait-for-the-disk.md
+ * docs/decisions/0121-one-wait-for-the-disk.md docs/decisions/0121-one-wait-for-the-disk.md
  */
 import { closeSync, fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";

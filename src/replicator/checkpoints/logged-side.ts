@@ -51,7 +51,7 @@ export class LoggedSide {
   }
 
   /**
-   * Returns how to write `log` in one request that also verifies the database (decision 299).
+   * Returns how to write `log` in one request that also verifies the database (decision 297).
    * Undefined if the endpoint lacks support or may acknowledge non-durable writes, or has a log
    * that this run does not continue.
    */
