@@ -119,7 +119,7 @@ export class HeldReplication {
   #counts: NonNullable<JobRun["counts"]> = { ...NO_STATISTICS, bytes: 0 };
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
-  /** A previous run that never ended (node died or job lost). Recorded with the start of this one. */
+  /** A previous run that never ended (node died or job lost), recorded with the start. */
   readonly #lostRun: JobRun | undefined;
   /** Whether other jobs wanted the replication at the start. */
   #hasRivals = false;
