@@ -55,8 +55,15 @@ export interface HookedDatabase {
   allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
 }
 
+/** Called after an edit is written, with the resulting winner. May write documents. */
+export type FollowUp = (winner: Document) => Promise<void>;
+
 export type EditVerdict =
-  | { readonly edit: DocumentEdit }
+  | {
+      readonly edit: DocumentEdit;
+      /** Called instead of the hook's `afterWrite` if the edit becomes the winner. */
+      readonly followUp?: FollowUp;
+    }
   | {
       /** `forbidden`, `unauthorized`, or the name of the error that occurred while judging. */
       readonly rejected: string;

@@ -6,8 +6,8 @@ import { mapAtOnce, type Runtime } from "../../base/index.ts";
 import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
-import type { Document, DocumentEdit, WriteOutcome } from "../document.ts";
-import type { DatabaseHook, HookedDatabase, WriteContext } from "../hooks.ts";
+import type { Document, DocumentEdit, Revision, WriteOutcome } from "../document.ts";
+import type { DatabaseHook, FollowUp, HookedDatabase, WriteContext } from "../hooks.ts";
 import { LOCAL_PREFIX } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
@@ -47,7 +47,9 @@ export interface Batch {
 }
 
 /** Everything needed to carry out an edit, or its outcome if that is already known. */
-type Preparation = Prepared | WriteOutcome;
+type Preparation = (Prepared & { readonly followUps?: FollowUps }) | WriteOutcome;
+
+type FollowUps = ReadonlyMap<DatabaseHook, FollowUp>;
 
 /**
  * Documents loaded for an edit that wrote nothing, by id, for the next edit of the same document. A
@@ -147,10 +149,10 @@ export class BatchWriter {
       write();
     }
     if (!this.#hooks.some((hook) => hook.afterWrite !== undefined)) return outcomes;
-    for (const outcome of outcomes) {
-      if (outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX)) {
-        await announce(batch, this.#hooks, outcome.id);
-      }
+    for (const [index, outcome] of outcomes.entries()) {
+      const entry = prepared[index];
+      if (outcome.kind !== "written" || entry === undefined || "kind" in entry) continue;
+      await announce(batch, this.#hooks, outcome, entry.followUps);
     }
     return outcomes;
   }
@@ -188,6 +190,7 @@ export class BatchWriter {
   async #askHooks(batch: Batch, edit: DocumentEdit, judged: Writable): Promise<Preparation> {
     const { tx, database, context } = batch;
     let accepted = edit;
+    const followUps = new Map<DatabaseHook, FollowUp>();
     for (const hook of this.#hooks) {
       if (hook.beforeWrite === undefined) continue;
       const verdict = await hook.beforeWrite(tx, database, accepted, context);
@@ -195,20 +198,25 @@ export class BatchWriter {
         return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
       }
       accepted = verdict.edit;
+      if (verdict.followUp !== undefined) followUps.set(hook, verdict.followUp);
     }
-    return this.#writer.prepare(tx, accepted, judged);
+    const prepared = await this.#writer.prepare(tx, accepted, judged);
+    return "kind" in prepared || followUps.size === 0 ? prepared : { ...prepared, followUps };
   }
 }
 
 async function announce(
   { tx, database, context }: Batch,
   hooks: readonly DatabaseHook[],
-  id: string,
+  { id, revision }: { readonly id: string; readonly revision: Revision },
+  followUps: FollowUps | undefined,
 ): Promise<void> {
   for (const hook of hooks) {
     if (hook.afterWrite === undefined) continue;
-    const winner = await database.read(tx, id);
-    await hook.afterWrite(tx, database, winner as Document, context);
+    const winner = (await database.read(tx, id)) as Document;
+    const followUp = winner.revision === revision ? followUps?.get(hook) : undefined;
+    if (followUp === undefined) await hook.afterWrite(tx, database, winner, context);
+    else await followUp(winner);
   }
 }
 

@@ -12,6 +12,7 @@ import {
   type DatabaseHook,
   type Document,
   type DocumentEdit,
+  type EditVerdict,
   isSameAuthority,
   mayNameSecrets,
   type SecuritySubject,
@@ -48,7 +49,6 @@ import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import {
   leavesRefusal,
-  type OwnershipRefusal,
   ownershipRefusal,
   visibleReplication,
   withOwner,
@@ -82,19 +82,14 @@ function isTooLong(body: Utf8Text): boolean {
   return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
 }
 
-/** A document validated before its write. */
-interface Judged {
-  readonly body: string;
-  readonly context: WriteContext;
-  readonly authority: Authority;
+/** A document parsed before its write. */
+interface Parsed {
   readonly members: Members;
   readonly asked: Asked;
 }
 
 export class ReplicationHook implements DatabaseHook {
   readonly #parts: ReplicationHookParts;
-  /** The last one of each transaction: documents are validated and written one by one. */
-  readonly #judged = new WeakMap<Transaction, Judged>();
 
   constructor(parts: ReplicationHookParts) {
     this.#parts = parts;
@@ -114,7 +109,7 @@ export class ReplicationHook implements DatabaseHook {
     database: Database,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Promise<{ edit: DocumentEdit } | OwnershipRefusal> {
+  ): Promise<EditVerdict> {
     if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
     if (isTooLong(edit.body)) {
       const reason = `A replication document must not have more than ${DOCUMENT_LENGTH_MAX} characters`;
@@ -132,14 +127,13 @@ export class ReplicationHook implements DatabaseHook {
     if (unmasked.kind === "refused") return { rejected: "forbidden", reason: unmasked.reason };
     const members = replicationMembers(unmasked.body.text);
     const body = withOwner(unmasked.body, members.owner, context);
-    if (documentState(members) !== "failed") {
-      const asked = this.#parse(members, authority);
-      if (asked.refusal !== undefined) {
-        return { rejected: "forbidden", reason: asked.refusal.reason };
-      }
-      this.#judged.set(tx, { body: body.text, context, authority, members, asked });
-    }
-    return { edit: { ...edit, body, authority } };
+    const accepted = { ...edit, body, authority };
+    if (documentState(members) === "failed") return { edit: accepted };
+    const asked = this.#parse(members, authority);
+    if (asked.refusal !== undefined) return { rejected: "forbidden", reason: asked.refusal.reason };
+    const followUp = (winner: Document): Promise<void> =>
+      this.#updateJob(tx, database, winner, context, { members, asked });
+    return { edit: accepted, followUp };
   }
 
   afterRead(document: Document, reader: SecuritySubject): Document {
@@ -153,13 +147,20 @@ export class ReplicationHook implements DatabaseHook {
     context: WriteContext,
   ): Promise<void> {
     if (context.replicator === REPLICATOR || document.id.startsWith("_design/")) return;
+    if (document.deleted) await this.#remove(tx, persistentJobId(database.uuid, document.id));
+    else await this.#updateJob(tx, database, document, context);
+  }
+
+  /** Adds, replaces or removes a document's job. `parsed` is absent for a replicated revision. */
+  async #updateJob(
+    tx: Transaction,
+    database: Database,
+    document: Document,
+    context: WriteContext,
+    parsed?: Parsed,
+  ): Promise<void> {
     const id = persistentJobId(database.uuid, document.id);
-    if (document.deleted) {
-      await this.#remove(tx, id);
-      return;
-    }
-    const judged = this.#judgedBefore(tx, document, context);
-    const members = judged?.members ?? replicationMembers(document.body.text);
+    const members = parsed?.members ?? replicationMembers(document.body.text);
     const stored = storedOutcome(members);
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);
@@ -167,7 +168,7 @@ export class ReplicationHook implements DatabaseHook {
     // A document with a final state requests nothing; an imported one states its outcome elsewhere.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     if (stored !== undefined && isOwnJob && pausing === undefined) return;
-    const asked = judged?.asked ?? this.#parse(members, authority);
+    const asked = parsed?.asked ?? this.#parse(members, authority);
     const { replication } = asked;
     const isRecorded = document.authority !== undefined || replication === undefined;
     const may = isRecorded ? asked : { replication: undefined, refusal: UNRECORDED };
@@ -239,18 +240,6 @@ export class ReplicationHook implements DatabaseHook {
   async #remove(tx: Transaction, id: string): Promise<void> {
     const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
     if (existing !== undefined) await removeJob(this.#parts, tx, existing);
-  }
-
-  /** Undefined for a replicated revision, and for one that wins over what was written. */
-  #judgedBefore(
-    tx: Transaction,
-    { body, authority }: Document,
-    context: WriteContext,
-  ): Judged | undefined {
-    const judged = this.#judged.get(tx);
-    if (judged?.body !== body.text || judged.context !== context) return undefined;
-    // Another leaf may have the same text but a different author.
-    return JSON.stringify(judged.authority) === JSON.stringify(authority) ? judged : undefined;
   }
 
   /** Returns the request, or why it is rejected: malformed, or missing permission. */
