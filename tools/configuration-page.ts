@@ -1,6 +1,6 @@
 /**
- * Makes the tables of docs/configuration.md from the sources: the settings of each section, the options of a replication,
- * and CouchDB's settings without effect. `npm test` fails when the page is stale;
+ * Generates the tables of docs/configuration.md: the settings of each section, the options of a
+ * replication, and CouchDB's settings without effect. `npm test` fails when the page is stale;
  * `npx vitest run --project quick test/configuration-page.test.ts -u` updates it.
  */
 import { DOCUMENT_OPTIONS, type Option } from "../src/contract/index.ts";
@@ -12,7 +12,7 @@ import {
 } from "../src/server/settings/couchdb-settings.ts";
 import type { Setting } from "../src/server/settings/settings.ts";
 
-/** Returns the page with its tables made again. Throws an Error for a section that the page does not introduce. */
+/** Returns the page with new tables. Throws an Error for a section that the page does not introduce. */
 export function withTables(page: string): string {
   const sections = new Map<string, Setting<unknown>[]>();
   for (const setting of LISTED_SETTINGS) {
@@ -21,20 +21,18 @@ export function withTables(page: string): string {
   let made = page;
   for (const [section, settings] of sections) {
     made = withTable(made, `\`[${section}]\``, [
-      "| key | default | values | unit | meaning |",
+      "| key | default | values | meaning |",
       ...settings.map(settingRow),
     ]);
   }
   const options = DOCUMENT_OPTIONS.map(optionRow);
   made = withTable(made, "Fields of replication documents", [
-    "| option | default | values | unit | meaning |",
+    "| option | default | values | meaning |",
     ...options,
   ]);
   return withTable(made, "Every other setting of CouchDB", [
     "| section | keys | why |",
-    ...INEFFECTIVE_SETTINGS.toSorted((left, right) =>
-      left.section < right.section ? -1 : Number(left.section > right.section),
-    ).map(ineffectiveRow),
+    ...ineffectiveRows(),
   ]);
 }
 
@@ -56,13 +54,13 @@ function settingRow(setting: Setting<unknown>): string {
   const { key, values = "", unit = "", meaning, defaultWords } = setting;
   const standard = defaultWords ?? settingDefault(setting) ?? "";
   const shown = /[*{]/.test(standard) ? `\`${standard}\`` : standard;
-  return `| ${[`\`${key}\``, shown, values, unit, meaning].join(" | ")} |`;
+  return row(`\`${key}\``, shown, withUnit(values, unit), meaning);
 }
 
 function optionRow(option: Option): string {
   const unit = option.kind === "integer" ? (option.unit ?? "") : "";
-  const cells = [`\`${option.name}\``, String(option.default), optionValues(option), unit];
-  return `| ${[...cells, option.meaning].join(" | ")} |`;
+  const values = withUnit(optionValues(option), unit);
+  return row(`\`${option.name}\``, String(option.default), values, option.meaning);
 }
 
 function optionValues(option: Option): string {
@@ -72,7 +70,28 @@ function optionValues(option: Option): string {
   return max === undefined ? `${min} or more` : `${min} to ${max}`;
 }
 
-function ineffectiveRow({ section, keys, why }: IneffectiveSettings): string {
-  const named = keys === undefined ? "all" : keys.map((key) => `\`${key}\``).join(", ");
-  return `| \`[${section}]\` | ${named} | ${why} |`;
+function withUnit(values: string, unit: string): string {
+  return unit === "" ? values : `${values} ${unit}`.trim();
+}
+
+/** Rows sorted by section. Whole sections with the same reason share a row. */
+function ineffectiveRows(): readonly string[] {
+  const whole = new Map<string, string[]>();
+  const rows: string[] = [];
+  for (const { section, keys, why } of sortedIneffectiveSettings()) {
+    const name = `\`[${section}]\``;
+    if (keys === undefined) whole.set(why, [...(whole.get(why) ?? []), name]);
+    else rows.push(row(name, keys.map((key) => `\`${key}\``).join(", "), why));
+  }
+  return [...[...whole].map(([why, names]) => row(names.join(", "), "all", why)), ...rows];
+}
+
+function sortedIneffectiveSettings(): readonly IneffectiveSettings[] {
+  return INEFFECTIVE_SETTINGS.toSorted((left, right) =>
+    left.section < right.section ? -1 : Number(left.section > right.section),
+  );
+}
+
+function row(...cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
 }

@@ -15,8 +15,7 @@ export const ALERT_SETTINGS = {
   }),
   secret: text("secret", undefined, {
     defaultWords: "none",
-    meaning:
-      "key that key that key that signs each message; shown as `****`, and sealed in `local.ini`",
+    meaning: "key that signs each message; shown as `****`, and sealed in `local.ini`",
   }),
   kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
     meaning: "events that trigger alerts",

@@ -172,7 +172,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
   }),
   requestBytesMax: server.integer("max_http_request_size", 4_294_967_296, {
     unit: "bytes",
-    meaning: "maximum maximum maximum size of a request's body",
+    meaning: "maximum size of a request's body",
   }),
   compressesResponses: tandem.flag("compress_responses", true, {
     meaning: "whether JSON answers are compressed for clients that accept gzip",

@@ -47,7 +47,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["there is no text search", `nouveau_index_upgrader; dreyfus; nouveau`],
   [
     "there are no views",
-    `couchdb: index_cleanup_delay_msec; couchdb: view_index_dir; view_updater; view_compaction;
+    `couchdb: index_cleanup_delay_msec view_index_dir; view_updater; view_compaction;
     view_upgrade`,
   ],
   [
