@@ -70,8 +70,12 @@ function optionValues(option: Option): string {
   return max === undefined ? `${min} or more` : `${min} to ${max}`;
 }
 
+/** Short form of `1 or more`, `1 to 5` and `1 or more, infinity`, with the unit of numbers. */
 function withUnit(values: string, unit: string): string {
-  return unit === "" ? values : `${values} ${unit}`.trim();
+  const suffix = unit === "" ? "" : ` ${unit}`;
+  return values
+    .replace(/^(\d+) or more/, `≥ $1${suffix}`)
+    .replace(/^(\d+) to (\d+)/, `$1–$2${suffix}`);
 }
 
 /** Rows sorted by section. Whole sections with the same reason share a row. */
