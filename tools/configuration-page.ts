@@ -12,6 +12,8 @@ import {
 } from "../src/server/settings/couchdb-settings.ts";
 import type { Setting } from "../src/server/settings/settings.ts";
 
+const BOOLEANS = "true, false";
+
 /** Returns the page with new tables. Throws an Error for a section that the page does not introduce. */
 export function withTables(page: string): string {
   const sections = new Map<string, Setting<unknown>[]>();
@@ -21,17 +23,17 @@ export function withTables(page: string): string {
   let made = page;
   for (const [section, settings] of sections) {
     made = withTable(made, `\`[${section}]\``, [
-      "| key | default | values | meaning |",
+      "| key | default (values) | meaning |",
       ...settings.map(settingRow),
     ]);
   }
   const options = DOCUMENT_OPTIONS.map(optionRow);
   made = withTable(made, "Fields of replication documents", [
-    "| option | default | values | meaning |",
+    "| option | default (values) | meaning |",
     ...options,
   ]);
   return withTable(made, "Every other setting of CouchDB", [
-    "| section | keys | why |",
+    "| setting | reason |",
     ...ineffectiveRows(),
   ]);
 }
@@ -54,20 +56,25 @@ function settingRow(setting: Setting<unknown>): string {
   const { key, values = "", unit = "", meaning, defaultWords } = setting;
   const standard = defaultWords ?? settingDefault(setting) ?? "";
   const shown = /[*{]/.test(standard) ? `\`${standard}\`` : standard;
-  return row(`\`${key}\``, shown, withUnit(values, unit), meaning);
+  return row(`\`${key}\``, withValues(shown, withUnit(values, unit)), meaning);
 }
 
 function optionRow(option: Option): string {
   const unit = option.kind === "integer" ? (option.unit ?? "") : "";
-  const values = withUnit(optionValues(option), unit);
-  return row(`\`${option.name}\``, String(option.default), values, option.meaning);
+  const standard = withValues(String(option.default), withUnit(optionValues(option), unit));
+  return row(`\`${option.name}\``, standard, option.meaning);
 }
 
 function optionValues(option: Option): string {
-  if (option.kind === "boolean") return "true, false";
+  if (option.kind === "boolean") return BOOLEANS;
   if (option.kind === "choice") return option.choices.map((choice) => `\`${choice}\``).join(", ");
   const { min, max } = option;
   return max === undefined ? `${min} or more` : `${min} to ${max}`;
+}
+
+/** Default and accepted values, which are obvious for booleans. */
+function withValues(standard: string, values: string): string {
+  return values === "" || values === BOOLEANS ? standard : `${standard} (${values})`.trim();
 }
 
 /** Short form of `1 or more`, `1 to 5` and `1 or more, infinity`, with the unit of numbers. */
@@ -85,9 +92,9 @@ function ineffectiveRows(): readonly string[] {
   for (const { section, keys, why } of sortedIneffectiveSettings()) {
     const name = `\`[${section}]\``;
     if (keys === undefined) whole.set(why, [...(whole.get(why) ?? []), name]);
-    else rows.push(row(name, keys.map((key) => `\`${key}\``).join(", "), why));
+    else rows.push(row(`${name} ${keys.map((key) => `\`${key}\``).join(", ")}`, why));
   }
-  return [...[...whole].map(([why, names]) => row(names.join(", "), "all", why)), ...rows];
+  return [...[...whole].map(([why, names]) => row(names.join(", "), why)), ...rows];
 }
 
 function sortedIneffectiveSettings(): readonly IneffectiveSettings[] {
