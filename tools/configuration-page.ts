@@ -32,10 +32,7 @@ export function withTables(page: string): string {
     "| option | default (values) | meaning |",
     ...options,
   ]);
-  return withTable(made, "Every other setting of CouchDB", [
-    "| setting | reason |",
-    ...ineffectiveRows(),
-  ]);
+  return withList(made, "Every other setting of CouchDB", ineffectiveItems());
 }
 
 /** Replaces the table after the paragraph that begins so. */
@@ -50,6 +47,13 @@ function withTable(page: string, opening: string, [head = "", ...rows]: string[]
     const table = [head, rule, ...rows].join("\n").replaceAll("  ", " ");
     return page.slice(0, tableStart) + table + page.slice(page.indexOf("\n\n", tableStart));
   }
+}
+
+/** Replaces the list after the paragraph that begins so. */
+function withList(page: string, opening: string, items: readonly string[]): string {
+  const listStart = page.indexOf("\n\n", page.indexOf(`\n${opening}`) + 1) + 2;
+  if (!page.startsWith("- ", listStart)) throw new Error(`The page has no list after ${opening}`);
+  return page.slice(0, listStart) + items.join("\n") + page.slice(page.indexOf("\n\n", listStart));
 }
 
 function settingRow(setting: Setting<unknown>): string {
@@ -85,16 +89,16 @@ function withUnit(values: string, unit: string): string {
     .replace(/^(\d+) to (\d+)/, `$1–$2${suffix}`);
 }
 
-/** Rows sorted by section. Whole sections with the same reason share a row. */
-function ineffectiveRows(): readonly string[] {
+/** Items sorted by section. Whole sections with the same reason share an item. */
+function ineffectiveItems(): readonly string[] {
   const whole = new Map<string, string[]>();
-  const rows: string[] = [];
+  const items: string[] = [];
   for (const { section, keys, why } of sortedIneffectiveSettings()) {
     const name = `\`[${section}]\``;
     if (keys === undefined) whole.set(why, [...(whole.get(why) ?? []), name]);
-    else rows.push(row(`${name} ${keys.map((key) => `\`${key}\``).join(", ")}`, why));
+    else items.push(`- ${name} ${keys.map((key) => `\`${key}\``).join(", ")}: ${why}`);
   }
-  return [...[...whole].map(([why, names]) => row(names.join(", "), why)), ...rows];
+  return [...[...whole].map(([why, names]) => `- ${names.join(", ")}: ${why}`), ...items];
 }
 
 function sortedIneffectiveSettings(): readonly IneffectiveSettings[] {
