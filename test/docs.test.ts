@@ -1,4 +1,4 @@
-/** The documentation: its links lead somewhere, and decisions have one form. */
+/** The documentation: links, the map of pages, the form of decisions, and versions of FoundationDB. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -40,6 +40,13 @@ function brokenLinks(page: string, text: string): string[] {
 test("every link of the documentation leads to a page and a heading that are there", () => {
   expect(pages.flatMap((page) => brokenLinks(page, readFileSync(page, "utf8")))).toEqual([]);
   expect(brokenLinks(join(ROOT, "README.md"), "[a](docs/nosuch.md) [b](#nosuch)")).toHaveLength(2);
+});
+
+test("docs/index.md links to every page of docs", () => {
+  const index = readFileSync(join(ROOT, "docs/index.md"), "utf8");
+  const names = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
+  const missing = names.filter((name) => !index.includes(`](${name})`));
+  expect(missing).toEqual(["index.md"]);
 });
 
 const PARTS = ["Status", "Context", "Decision", "Consequences"];

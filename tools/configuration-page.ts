@@ -1,6 +1,6 @@
 /**
- * Makes the tables of docs/configuration.md from the sources: the settings of each section, the options of a replication,
- * and CouchDB's settings without effect. `npm test` fails when the page is stale;
+ * Generates the tables of docs/configuration.md: the settings of each section, the options of a
+ * replication, and CouchDB's settings without effect. `npm test` fails when the page is stale;
  * `npx vitest run --project quick test/configuration-page.test.ts -u` updates it.
  */
 import { DOCUMENT_OPTIONS, type Option } from "../src/contract/index.ts";
@@ -12,7 +12,9 @@ import {
 } from "../src/server/settings/couchdb-settings.ts";
 import type { Setting } from "../src/server/settings/settings.ts";
 
-/** Returns the page with its tables made again. Throws an Error for a section that the page does not introduce. */
+const BOOLEANS = "true, false";
+
+/** Returns the page with new tables. Throws an Error for a section that the page does not introduce. */
 export function withTables(page: string): string {
   const sections = new Map<string, Setting<unknown>[]>();
   for (const setting of LISTED_SETTINGS) {
@@ -21,21 +23,16 @@ export function withTables(page: string): string {
   let made = page;
   for (const [section, settings] of sections) {
     made = withTable(made, `\`[${section}]\``, [
-      "| key | default | values | unit | meaning |",
+      "| key | default (values) | meaning |",
       ...settings.map(settingRow),
     ]);
   }
   const options = DOCUMENT_OPTIONS.map(optionRow);
   made = withTable(made, "Fields of replication documents", [
-    "| option | default | values | unit | meaning |",
+    "| option | default (values) | meaning |",
     ...options,
   ]);
-  return withTable(made, "Every other setting of CouchDB", [
-    "| section | keys | why |",
-    ...INEFFECTIVE_SETTINGS.toSorted((left, right) =>
-      left.section < right.section ? -1 : Number(left.section > right.section),
-    ).map(ineffectiveRow),
-  ]);
+  return withList(made, "Every other setting of CouchDB", ineffectiveItems());
 }
 
 /** Replaces the table after the paragraph that begins so. */
@@ -52,27 +49,64 @@ function withTable(page: string, opening: string, [head = "", ...rows]: string[]
   }
 }
 
+/** Replaces the list after the paragraph that begins so. */
+function withList(page: string, opening: string, items: readonly string[]): string {
+  const listStart = page.indexOf("\n\n", page.indexOf(`\n${opening}`) + 1) + 2;
+  if (!page.startsWith("- ", listStart)) throw new Error(`The page has no list after ${opening}`);
+  return page.slice(0, listStart) + items.join("\n") + page.slice(page.indexOf("\n\n", listStart));
+}
+
 function settingRow(setting: Setting<unknown>): string {
   const { key, values = "", unit = "", meaning, defaultWords } = setting;
   const standard = defaultWords ?? settingDefault(setting) ?? "";
   const shown = /[*{]/.test(standard) ? `\`${standard}\`` : standard;
-  return `| ${[`\`${key}\``, shown, values, unit, meaning].join(" | ")} |`;
+  return row(`\`${key}\``, withValues(shown, withUnit(values, unit)), meaning);
 }
 
 function optionRow(option: Option): string {
   const unit = option.kind === "integer" ? (option.unit ?? "") : "";
-  const cells = [`\`${option.name}\``, String(option.default), optionValues(option), unit];
-  return `| ${[...cells, option.meaning].join(" | ")} |`;
+  const standard = withValues(String(option.default), withUnit(optionValues(option), unit));
+  return row(`\`${option.name}\``, standard, option.meaning);
 }
 
 function optionValues(option: Option): string {
-  if (option.kind === "boolean") return "true, false";
+  if (option.kind === "boolean") return BOOLEANS;
   if (option.kind === "choice") return option.choices.map((choice) => `\`${choice}\``).join(", ");
   const { min, max } = option;
   return max === undefined ? `${min} or more` : `${min} to ${max}`;
 }
 
-function ineffectiveRow({ section, keys, why }: IneffectiveSettings): string {
-  const named = keys === undefined ? "all" : keys.map((key) => `\`${key}\``).join(", ");
-  return `| \`[${section}]\` | ${named} | ${why} |`;
+/** Default and accepted values, which are obvious for booleans. */
+function withValues(standard: string, values: string): string {
+  return values === "" || values === BOOLEANS ? standard : `${standard} (${values})`.trim();
+}
+
+/** Short form of `1 or more`, `1 to 5` and `1 or more, infinity`, with the unit of numbers. */
+function withUnit(values: string, unit: string): string {
+  const suffix = unit === "" ? "" : ` ${unit}`;
+  return values
+    .replace(/^(\d+) or more/, `≥ $1${suffix}`)
+    .replace(/^(\d+) to (\d+)/, `$1–$2${suffix}`);
+}
+
+/** Items sorted by section. Whole sections with the same reason share an item. */
+function ineffectiveItems(): readonly string[] {
+  const whole = new Map<string, string[]>();
+  const items: string[] = [];
+  for (const { section, keys, why } of sortedIneffectiveSettings()) {
+    const name = `\`[${section}]\``;
+    if (keys === undefined) whole.set(why, [...(whole.get(why) ?? []), name]);
+    else items.push(`- ${name} ${keys.map((key) => `\`${key}\``).join(", ")}: ${why}`);
+  }
+  return [...[...whole].map(([why, names]) => `- ${names.join(", ")}: ${why}`), ...items];
+}
+
+function sortedIneffectiveSettings(): readonly IneffectiveSettings[] {
+  return INEFFECTIVE_SETTINGS.toSorted((left, right) =>
+    left.section < right.section ? -1 : Number(left.section > right.section),
+  );
+}
+
+function row(...cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
 }

@@ -63,7 +63,7 @@ export const REPLICATION_OPTIONS = {
     name: "use_checkpoints",
     kind: "boolean",
     default: true,
-    meaning: "whether a run writes checkpoints, from which a later run continues",
+    meaning: "whether runs write checkpoints",
   },
   checkpointIntervalMs: {
     name: "checkpoint_interval",
@@ -80,8 +80,7 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: COPIERS_MAX,
     unit: "copiers",
-    meaning:
-      "copiers of a job: number of batches read concurrently, and of batches written concurrently",
+    meaning: "copiers of a job: batches read, and batches written, concurrently",
   },
   workerProcessesMax: {
     name: "worker_processes_max",
@@ -91,7 +90,7 @@ export const REPLICATION_OPTIONS = {
     max: COPIERS_MAX,
     unit: "copiers",
     meaning:
-      "maximum number of copiers while a server has a high latency, when most of them wait for the network; if only `worker_processes` is given, that is the maximum",
+      "maximum number of copiers at high latency; if only `worker_processes` is given, that is the maximum",
   },
   workerBatchSize: {
     name: "worker_batch_size",
@@ -108,7 +107,7 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning: "documents of a job copied individually at the same time, with a request to each side",
+    meaning: "maximum number of documents that a job copies individually at a time",
   },
   httpConnectionsMax: {
     name: "http_connections_max",
@@ -117,8 +116,7 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning:
-      "maximum number of documents copied individually at the same time while a server has a high latency; if only `http_connections` is given, that is the maximum",
+    meaning: "the same at high latency; if only `http_connections` is given, that is the maximum",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
@@ -126,7 +124,7 @@ export const REPLICATION_OPTIONS = {
     default: 30_000,
     min: 1,
     unit: "ms",
-    meaning: "time without data after which a request is aborted",
+    meaning: "time without data after which requests are aborted",
   },
   retriesPerRequest: {
     name: "retries_per_request",
@@ -134,13 +132,13 @@ export const REPLICATION_OPTIONS = {
     default: 5,
     min: 0,
     unit: "retries",
-    meaning: "how often a request without a complete answer is repeated",
+    meaning: "retries of a request without a complete response",
   },
   useBulkGet: {
     name: "use_bulk_get",
     kind: "boolean",
     default: true,
-    meaning: "whether revisions are read in bulk (`_bulk_get`) if the source supports it",
+    meaning: "whether `_bulk_get` is used if the source supports it",
   },
   failurePolicy: {
     name: "failure_policy",
@@ -148,7 +146,7 @@ export const REPLICATION_OPTIONS = {
     default: "skip",
     choices: ["skip", "hold", "crash"],
     meaning:
-      "how a run handles a failed revision after listing it: `skip` continues, and the checkpoint passes it; `hold` retries it until it arrives, and the checkpoint waits; `crash` ends the run, and each later one until it arrives",
+      "effect of a failed revision, after listing it: `skip` continues, and the checkpoint passes it; `hold` retries it while the checkpoint waits; `crash` ends this run and later ones until it arrives",
   },
   failureRetrySec: {
     name: "failure_retry_sec",
@@ -157,7 +155,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "time between two retries of the list of failures, by a running continuous job and by a persistent job that has ended; 0: only on demand",
+      "interval of retries of the failure list, by running continuous jobs and ended persistent jobs; 0: only on demand",
   },
   keepFinishedSec: {
     name: "keep_finished_sec",
@@ -166,7 +164,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "time after which a completed job without failed documents is deleted together with its document; 0: never",
+      "time after which a completed job without failures, and its document, are deleted; 0: never",
   },
 } as const satisfies Readonly<Record<string, Option>>;
 
@@ -179,7 +177,7 @@ export const WEIGHT = {
   default: 100,
   min: 1,
   max: 1000,
-  meaning: "length of the job's turns while others wait, relative to 100",
+  meaning: "length of turns while others wait, relative to 100",
 } as const satisfies Option;
 
 /** All option fields of documents and bodies. */

@@ -1,4 +1,4 @@
-/** The commands of README and of pages that have no test of their own, run by a shell as they stand there. */
+/** The commands of README and of pages without a test of their own, run by a shell. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -57,6 +57,7 @@ const PAGES = [
   "docs/clusters.md",
   "docs/command-line.md",
   "docs/configuration.md",
+  "docs/replicating.md",
   "docs/secrets.md",
 ];
 const ran = new Set<string>();
@@ -97,31 +98,27 @@ async function put(server: TandemProcess, path: string, body?: object): Promise<
   expect(status).toBe(201);
 }
 
-test("the first replication of README arrives on this node and on another server", async () => {
+test("the first replications of docs/replicating.md arrive on this node and on another server", async () => {
   await put(couch, "/films");
-  const output = await shell.run(take("README.md", "/_replicate"));
+  const output = await shell.run(take("docs/replicating.md", "/_replicate"));
   expect(output).toContain('"docs_written":1');
   expect((await node.call("GET", "/films-copy/1902:a-trip-to-the-moon")).status).toBe(200);
-  const compared = await shell.run(take("README.md", "tandem replicate http"));
+  const compared = await shell.run(take("docs/replicating.md", "tandem replicate http"));
   expect(compared).toContain("the same on both sides");
 });
 
-test("the commands of README about jobs, servers and backups end well", async () => {
+test("the commands of docs/replicating.md about jobs and servers succeed", async () => {
   const endless = /^.*jobs watch.*\n/m;
-  expect(await shell.run(take("README.md", "jobs failing").replace(endless, ""))).not.toBe("");
+  expect(
+    await shell.run(take("docs/replicating.md", "jobs failing").replace(endless, "")),
+  ).not.toBe("");
   await put(source, "/user-1");
-  const servers = await shell.run(take("README.md", "replicate --all"));
+  const servers = await shell.run(take("docs/replicating.md", "replicate --all"));
   expect(servers).toContain("1 database gets a job: user-1");
-  mkdirSync(join(folder, "backups"), { recursive: true });
-  const [make = "", restore = ""] = take("README.md", "tandem backup").trim().split("\n");
-  await shell.run(make);
-  const [file = ""] = readdirSync(join(folder, "backups"));
-  await shell.run(restore.replace(/tandem-\d+T\d+Z\.backup/, file));
-  expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
 });
 
-test("the command of README that goes on until it is stopped shows what happens to a job", async () => {
-  const [line = ""] = take("README.md", "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
+test("the command of docs/replicating.md that runs until it is stopped shows events of a job", async () => {
+  const [line = ""] = take("docs/replicating.md", "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
   const child = spawn("bash", ["-c", `exec ${line}`], { env: shell.environment });
   const ended = once(child, "exit");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -133,7 +130,7 @@ test("the command of README that goes on until it is stopped shows what happens 
   expect(await ended).toEqual([0, null]);
 });
 
-test("the commands of README about a move show what would become of a document, and take it", async () => {
+test("the commands of docs/replicating.md about a move plan it, and take a document", async () => {
   const films = `${withPassword(couch)}/films`;
   const document = {
     source: films,
@@ -143,7 +140,7 @@ test("the commands of README about a move show what would become of a document, 
   };
   await put(couch, "/_replicator/moved", document);
   await couch.events.event("replication.copied");
-  const output = await shell.run(take("README.md", "tandem move --from"));
+  const output = await shell.run(take("docs/replicating.md", "tandem move --from"));
   expect(output).toContain("moved");
   const { body } = await node.call("GET", "/_tandem/jobs/_replicator%2Fmoved");
   expect(body).toMatchObject({ doc_id: "moved", paused: true });
@@ -159,7 +156,15 @@ test("the commands about backups end well", async () => {
   mkdirSync(join(folder, "backups"), { recursive: true });
   rmSync(join(folder, "data-2"), { recursive: true, force: true });
   await shell.run(take("docs/backup.md", "tandem backup"));
+  const backups = readdirSync(join(folder, "backups"));
+  expect(backups.filter((name) => /^tandem-\d+T\d+Z\.backup$/.test(name))).toHaveLength(1);
+  await shell.run(take("docs/backup.md", "tandem restore"));
   expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
+});
+
+test("the commands about the configuration set and print a value", async () => {
+  const output = await shell.run(take("docs/configuration.md", "tandem config set"));
+  expect(output).toContain("200");
 });
 
 test("the scripts of completion are written where shells look for them", async () => {

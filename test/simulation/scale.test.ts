@@ -3,7 +3,7 @@
  *
  *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 npx vitest run test/simulation/scale.test.ts
  *
- * The numbers are nodes, jobs and groups; what it prints is explained in docs/scale.md.
+ * The numbers are nodes, jobs and groups; what it prints is explained in docs/performance.md.
  */
 import { expect, test } from "vitest";
 import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";

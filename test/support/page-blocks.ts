@@ -18,14 +18,9 @@ const NEED_A_CLUSTER: readonly Reason[] = [
 /** Beginnings of the blocks that no test runs. */
 const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
-  ["README.md", "npm start", "every test of a node starts what it builds"],
   ["docs/five-minutes.md", "npm ci", "the same"],
   ["docs/clusters.md", "docker build", "needs Docker, and images that nobody has built yet"],
-  [
-    "docs/clusters.md",
-    "openssl rand",
-    "draws a key; `docs/secrets.md` says the same in a sentence",
-  ],
+  ["docs/clusters.md", "openssl rand", "draws a key; `docs/secrets.md` mentions it in a list"],
   ["docs/clusters.md", "fdbcli", "changes the versions of a cluster that other tests use"],
   ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
   ["docs/clusters.md", "fdbrestore", "the same"],
@@ -37,7 +32,7 @@ const NOT_RUN: readonly Reason[] = [
   ["docs/installing.md", "docker build", "needs Docker; nobody has built the image yet"],
   ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
   ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
-  ["docs/scale.md", "npx vitest run", "a test itself, which takes long"],
+  ["docs/performance.md", "npx vitest run", "a test itself, which takes long"],
   ...(process.env.FDB_CLUSTER_FILE === undefined ? NEED_A_CLUSTER : []),
 ];
 

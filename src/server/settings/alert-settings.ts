@@ -10,13 +10,12 @@ export const ALERT_SETTINGS = {
     default: undefined,
     defaultWords: "none",
     meaning:
-      "an `http` or `https` URL, without user and password; without it nothing is sent. Often its path is the credential, so it is shown as `****`, and sealed in `local.ini`. The [rules for connections](#where-replications-may-connect-to) apply to it",
+      "an `http` or `https` URL without user and password; none: nothing is sent. Shown as `****`, and sealed in `local.ini`, as its path may be a credential. [Egress rules](#where-replications-may-connect-to) apply",
     parse: parseUrl,
   }),
   secret: text("secret", undefined, {
     defaultWords: "none",
-    meaning:
-      "key that key that key that signs each message; shown as `****`, and sealed in `local.ini`",
+    meaning: "key that signs each message; shown as `****`, and sealed in `local.ini`",
   }),
   kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
     meaning: "events that trigger alerts",

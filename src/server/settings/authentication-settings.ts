@@ -44,8 +44,7 @@ export const AUTHENTICATION_SETTINGS = {
   trustedProxies: tandem.parsed<BlockList>("trusted_proxies", {
     default: new BlockList(),
     defaultWords: "none",
-    meaning:
-      "addresses and ranges of the proxies whose `X-Forwarded-For` is trusted, separated by commas",
+    meaning: "comma-separated addresses and ranges of trusted proxies ([lockout](#login-lockout))",
     parse(text) {
       const proxies = parseProxies(listed(text));
       if (proxies instanceof BlockList) return { value: proxies };
@@ -56,8 +55,7 @@ export const AUTHENTICATION_SETTINGS = {
     default: ["cookie", "default"],
     defaultText:
       "{chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}",
-    meaning:
-      "handlers of `cookie`, `default`, `proxy` and `jwt`, in the order in which they are tried",
+    meaning: "handlers (`cookie`, `default`, `proxy`, `jwt`) in their order",
     parse: parseHandlers,
   }),
   requireValidUser: REQUIRE_VALID_USER,
@@ -78,17 +76,17 @@ export const AUTHENTICATION_SETTINGS = {
     default: undefined,
     defaultWords: "none is sent",
     values: "`none`, `lax`, `strict`",
-    meaning: "attribute of the session's cookie. Browsers accept `none` over TLS only",
+    meaning: "cookie attribute; browsers accept `none` over TLS only",
     parse(text) {
       const value = SAME_SITE.find((name) => name.toLowerCase() === text.toLowerCase());
       return value === undefined ? { expected: "none, lax or strict" } : { value };
     },
   }),
   forwardedTlsHeader: server.text("x_forwarded_ssl", "X-Forwarded-Ssl", {
-    meaning: "header that a reverse proxy sets to `on` for requests received over TLS",
+    meaning: "header that a proxy sets to `on` for TLS",
   }),
   forwardedProtocolHeader: server.text("x_forwarded_proto", "X-Forwarded-Proto", {
-    meaning: "header that a reverse proxy sets to `https` for such requests",
+    meaning: "header that a proxy sets to `https` for TLS",
   }),
   secret: auth.text("secret", undefined, {
     defaultWords: "drawn once",
@@ -114,8 +112,7 @@ export const AUTHENTICATION_SETTINGS = {
   }),
   publicMembers: auth.list("public_fields", [], {
     defaultWords: "none",
-    meaning:
-      "members that all members of `_users` may read of all its documents, separated by commas",
+    meaning: "comma-separated fields of `_users` documents that its members may read",
   }),
   rolesClaimName: jwt.text("roles_claim_name", "_couchdb.roles", {
     meaning: "claim with the roles",
@@ -134,7 +131,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "whether `+` in a path stands for a space",
   }),
   forwardedHostHeader: server.text("x_forwarded_host", "X-Forwarded-Host", {
-    meaning: "header in which a reverse proxy passes the requested host",
+    meaning: "header with the requested host from a proxy",
   }),
   challenge: chttpd.text("WWW-Authenticate", undefined, {
     defaultWords: "none",
@@ -143,7 +140,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
   requireValidUser: REQUIRE_VALID_USER,
   uuidAlgorithm: uuids.choice("algorithm", "sequential", UUID_ALGORITHMS, {
     meaning:
-      "`sequential`: 26 random hex digits and 6 that increase; `random`: 32 random digits; `utc_random` and `utc_id`: 14 digits of the microseconds since 1970, and 18 random ones or the suffix; `uuid_v7` and `uuid_v4`: RFC 9562",
+      "`sequential`: 26 random and 6 increasing hex digits; `random`: 32 random digits; `utc_random`, `utc_id`: 14 digits of microseconds since 1970, then 18 random ones or the suffix; `uuid_v7`, `uuid_v4`: RFC 9562",
   }),
   uuidFormat: uuids.choice("format", "base_16", UUID_FORMATS, {
     meaning: "of `uuid_v7` and `uuid_v4`",
@@ -153,7 +150,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
   }),
   uuidCountMax: uuids.integer("max_count", 1_000, {
     max: UUID_COUNT_MAX,
-    meaning: "maximum number of ids in an answer of `_uuids`",
+    meaning: "maximum number of ids per `_uuids` request",
   }),
   usersListed: auth.flag("users_db_public", false, {
     meaning: "whether they may list the documents by `_all_docs`",
@@ -167,48 +164,46 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
   }),
   documentBytesMax: couchdb.integer("max_document_size", 8 * 1024 * 1024, {
     unit: "bytes",
-    meaning:
-      "maximum size of a document written over HTTP, without attachments; capped by the limit of the store",
+    meaning: "maximum size of a document without attachments; capped by the store's limit",
   }),
   requestBytesMax: server.integer("max_http_request_size", 4_294_967_296, {
     unit: "bytes",
-    meaning: "maximum maximum maximum size of a request's body",
+    meaning: "maximum size of a request's body",
   }),
   compressesResponses: tandem.flag("compress_responses", true, {
-    meaning: "whether JSON answers are compressed for clients that accept gzip",
+    meaning: "whether JSON responses are compressed with gzip",
   }),
   compressibleTypes: attachments.list("compressible_types", COMPRESSIBLE_TYPES, {
-    meaning: "types of attachments that are stored compressed when a user uploads them",
+    meaning: "types of uploaded attachments that are stored compressed",
   }),
   compressionLevel: attachments.integer("compression_level", 8, {
     min: 0,
     max: 9,
     meaning:
-      "from 1 (fast) to 9 (small); 0: no compression. Revision ids depend on it, so all nodes should have the same value",
+      "1 (fast) to 9 (small), 0: none. Revision ids depend on it, so use the same value on all nodes",
   }),
   infoCountMax: chttpd.integer("max_db_number_for_dbs_info_req", 100, {
     unit: "databases",
-    meaning: "maximum number of databases in a request to `_dbs_info`",
+    meaning: "maximum number of databases per request to `_dbs_info`",
   }),
   requestsMax: tandem.integer("max_requests", 500, {
     unit: "requests",
-    meaning: "maximum number of requests that a node handles concurrently",
+    meaning: "maximum number of concurrent requests",
   }),
   bodyMemoryBytesMax: tandem.integer("max_body_memory", 268_435_456, {
     min: 67_108_864,
     unit: "bytes",
     meaning:
-      "memory limit for decompressed request bodies on a node. Additional requests wait, and are rejected with 503 after ten seconds",
+      "memory limit for decompressed request bodies of a node ([budgets](security.md#budgets))",
   }),
   waitingRequestsMax: tandem.integer("max_waiting_requests", 1_500, {
     min: 0,
     unit: "requests",
     meaning:
-      "maximum number of requests waiting for that; additional ones are rejected with 503 and `Retry-After` ([overload](api/README.md)). 0: no waiting",
+      "maximum number of waiting requests; excess ones get 503 with `Retry-After` ([overload](api/README.md)). 0: no waiting",
   }),
   maintenanceMode: couchdb.choice("maintenance_mode", "false", ["false", "true", "nolb"], {
-    meaning:
-      "with `true` and `nolb` `GET /_up` answers 404, so that a load balancer removes the node",
+    meaning: "`true`, `nolb`: `GET /_up` answers 404 for load balancers",
   }),
 };
 

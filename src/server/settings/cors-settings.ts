@@ -16,7 +16,7 @@ import {
 } from "./settings.ts";
 
 export const CORS_ENABLED = sectionOf("chttpd", { former: "httpd" }).flag("enable_cors", false, {
-  meaning: "whether CORS is enabled by `[cors]`, and by `[cors:HOST]` for requests to a host",
+  meaning: "whether `[cors]` and `[cors:HOST]` apply",
 });
 
 const { flag, integer, list } = sectionOf("cors");

@@ -39,7 +39,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     bulk_get_use_batches scrub_json_request; off_heap_mqd`,
   ],
   [
-    "programs and modules of CouchDB cannot be plugged in",
+    "there are no plugins",
     `couch_auto_purge_plugin; couchdb: util_driver_dir plugin_dir; chttpd: stats_reporter;
     daemons; external; os_daemons; httpd_design_handlers; httpd_db_handlers;
     httpd_global_handlers; query_servers; native_query_servers`,
@@ -47,7 +47,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["there is no text search", `nouveau_index_upgrader; dreyfus; nouveau`],
   [
     "there are no views",
-    `couchdb: index_cleanup_delay_msec; couchdb: view_index_dir; view_updater; view_compaction;
+    `couchdb: index_cleanup_delay_msec view_index_dir; view_updater; view_compaction;
     view_upgrade`,
   ],
   [
@@ -58,25 +58,22 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["the addresses are printed at startup", `couchdb: uri_file`],
   ["`_users` and `_replicator` always exist", `couchdb: single_node`],
   ["databases have no partitions", `couchdb: max_partition_size`],
-  [
-    "the filter `_doc_ids` looks up to 100 documents up by id, and reads the feed for more",
-    `couchdb: changes_doc_ids_optimization_threshold`,
-  ],
+  ["up to 100 `doc_ids` are looked up by id", `couchdb: changes_doc_ids_optimization_threshold`],
   ["the limits of the store apply", `couchdb: max_document_id_length max_attachment_size`],
   [
     NO_SHARDS,
     `couchdb: attachment_writer_timeout read_repair_lag; couch_peruser: q n cluster_start_period
     cluster_quiet_period; mem3; fabric; rexi; reshard; mem3_reshard; custodian`,
   ],
-  ["100 documents and 1000 revisions are purged in a transaction, and more in several", `purge`],
-  [`nodes that share a store discover each other there, and ${NO_SHARDS}`, `cluster`],
+  ["purges are split into transactions of 100 documents and 1000 revisions", `purge`],
+  [`nodes discover each other in the store`, `cluster`],
   ["there are no rewrites", `chttpd: secure_rewrites rewrite_limit`],
   ["JSONP is not supported; use CORS", `chttpd: allow_jsonp`],
   ["the header Prefer is ignored", `chttpd: prefer_minimal`],
   ["an answer begins before it is complete", `chttpd: buffer_response`],
   ["the request line and all headers may have 64 KiB", `chttpd: max_uri_length`],
   [
-    "an administrator may change all settings except those that are read only from the file",
+    "administrators may change all settings except those read only from the file",
     `chttpd: config_whitelist`,
   ],
   ["the header Server is always sent", `chttpd: server_header_versions`],
@@ -85,41 +82,32 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `chttpd: disconnect_check_msec disconnect_check_jitter_msec`,
   ],
   [
-    "the header X-Frame-Options is not sent; a proxy in front can add it",
+    "X-Frame-Options is not sent; a proxy can add it",
     `chttpd: enable_xframe_options; x_frame_options`,
   ],
   [
     "there is no second port for administrators",
     `httpd: port bind_address enable authentication_handlers server_options socket_options`,
   ],
-  [
-    "documents of `_users` are read when they are needed",
-    `chttpd_auth: auth_cache_size; chttpd_auth_cache`,
-  ],
-  [
-    "unauthenticated requests get 401 and no redirect to a login page",
-    `chttpd_auth: authentication_redirect`,
-  ],
+  ["`_users` is read when needed", `chttpd_auth: auth_cache_size; chttpd_auth_cache`],
+  ["unauthenticated requests get 401 without a redirect", `chttpd_auth: authentication_redirect`],
   ["verified passwords are not cached", `couch_passwords_cache`],
   ["`_db_updates` is read from the store", `global_changes`],
-  ["there are no virtual hosts; a proxy in front can rewrite paths", `vhosts`],
+  ["there are no virtual hosts; a proxy can rewrite paths", `vhosts`],
   [
-    "the defaults of Node.js apply; `ciphers` and `tls_versions` can be restricted",
+    "Node.js's defaults apply, restricted by `ciphers` and `tls_versions`",
     `ssl: ecc_curves signature_algs`,
   ],
-  ["there are no views, and jobs build the indexes of `_find`", `indexers`],
-  ["the header Content-Security-Policy of pages and attachments is CouchDB's default", `csp`],
+  ["jobs build the indexes of `_find`", `indexers`],
+  ["Content-Security-Policy is CouchDB's default", `csp`],
   ["each node caches compiled functions while they are used", `ddoc_cache`],
-  ["functions run in threads of the node, one for each core", `query_server_config`],
+  ["functions run in threads of the node", `query_server_config`],
   ["the memory of a function is limited to a fixed size", `quickjs`],
   [
-    "pages of `_find` are 25 documents unless the request says otherwise, and reading more than 10 documents per result adds a warning",
+    "`_find` returns 25 documents by default, and warns after reading more than 10 per result",
     `mango`,
   ],
-  [
-    "there are no acceptor processes: a free slot is filled immediately",
-    `replicator: max_acceptors`,
-  ],
+  ["free slots are filled immediately", `replicator: max_acceptors`],
   ["`_replicator` always exists", `replicator: create_replicator_db`],
   [
     "states other than completed and failed are at `_scheduler` (RFC 016)",
@@ -130,16 +118,13 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `replicator: cluster_start_period cluster_quiet_period`,
   ],
   [
-    "options of Erlang's sockets and client; connections are kept alive, without Nagle's delay",
+    "it configures Erlang's sockets and client",
     `replicator: socket_options valid_socket_options ibrowse_options valid_ibrowse_options`,
   ],
+  ["changed files are reloaded within ten seconds", `replicator: cacert_reload_interval_hours`],
+  ["it does not change the order of jobs", `replicator: priority_coeff`],
   [
-    "files of trusted authorities are reloaded within ten seconds after a change",
-    `replicator: cacert_reload_interval_hours`,
-  ],
-  ["a decay of all priorities does not change their order", `replicator: priority_coeff`],
-  [
-    "the log goes to standard error, a line for each event",
+    "the log goes to standard error",
     `log: max_message_size strip_last_msg filter_fields writer file write_buffer write_delay
     syslog_host syslog_port syslog_appid syslog_facility syslog_enterprise_number include_sasl
     report_level`,

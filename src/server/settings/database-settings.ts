@@ -10,15 +10,14 @@ export const DATABASE_SETTINGS = {
   keepOldBodiesSec: integer("keep_old_bodies_sec", 3_600, {
     min: 0,
     unit: "s",
-    meaning: "time that the body of a superseded revision can still be read; 0: not at all",
+    meaning: "time that bodies of superseded revisions stay readable",
   }),
   defaultSecurity: choice(
     "default_security",
     "admin_only",
     ["admin_only", "admin_local", "everyone"],
     {
-      meaning:
-        "access to databases without a security object: server admins (`admin_only`), or everyone",
+      meaning: "access without a security object: server admins (`admin_only`), or everyone",
     },
   ),
   processTimeoutMs: integer("os_process_timeout", 5_000, {

@@ -13,7 +13,7 @@ export const LOCKOUT_SETTINGS = {
   }),
   countedMax: integer("max_objects", 10_000, {
     unit: "pairs",
-    meaning: "maximum number of pairs of user and address that are counted; the oldest are dropped",
+    meaning: "maximum number of counted pairs of user and address; the oldest are dropped",
   }),
   lifetimeMs: integer("max_lifetime", 300_000, {
     unit: "ms",

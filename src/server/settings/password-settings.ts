@@ -21,18 +21,17 @@ export const PASSWORD_SETTINGS = {
   }),
   iterationsMin: integer("min_iterations", 1, {
     max: ITERATIONS_MAX,
-    meaning:
-      "minimum iterations of hashes in documents of `_users`, checked when a document is written and at login",
+    meaning: "minimum iterations of hashes in `_users`, checked at writes and logins",
   }),
   iterationsMax: integer("max_iterations", 2_000_000, {
     max: ITERATIONS_MAX,
-    meaning: "maximum iterations of these hashes; CouchDB: 1000000000",
+    meaning: "their maximum iterations; CouchDB: 1000000000",
   }),
   requirements: parsed<readonly PasswordRequirement[]>("password_regexp", {
     default: [],
     defaultWords: "none",
     meaning:
-      'regular expressions that new passwords of users must match, such as `["[0-9]", {".{10,}", "At least 10 characters."}]`',
+      'patterns that new passwords must match, such as `["[0-9]", {".{10,}", "At least 10 characters."}]`',
     parse(text) {
       const value = text.trim() === "" ? [] : parseRequirements(text);
       return value === undefined
@@ -41,7 +40,7 @@ export const PASSWORD_SETTINGS = {
     },
   }),
   upgradesHashes: sectionOf("chttpd_auth").flag("upgrade_hash_on_auth", true, {
-    meaning: "whether a login rehashes a password whose hash does not conform to the settings",
+    meaning: "whether logins rehash passwords whose hashes do not conform",
   }),
 };
 export type PasswordRules = Values<typeof PASSWORD_SETTINGS>;

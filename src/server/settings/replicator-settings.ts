@@ -52,17 +52,17 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   intervalSec: integer("interval_sec", DEFAULT.intervalSec, {
     unit: "s",
     meaning:
-      "length of a cycle, at whose end jobs that have had their turn stop for others. If unset, CouchDB 3's `interval` in ms applies",
+      "length of a cycle, at whose end jobs stop for others; if unset, CouchDB 3's `interval` in ms applies",
   }),
   churnMax: integer("max_churn", DEFAULT.churnMax, {
     min: 0,
     unit: "jobs",
-    meaning: "maximum number of jobs that stop for others in one cycle",
+    meaning: "maximum number of jobs that stop for others per cycle",
   }),
   runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
     min: 0,
     unit: "s",
-    meaning: "minimum time that a job runs before it is stopped for others",
+    meaning: "minimum run time before a job stops for others",
   }),
   startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, {
     min: 0,
@@ -73,7 +73,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin, {
     unit: "s",
     meaning:
-      "pause after a failure, doubled with each; if unset, RFC 016's `min_backoff_penalty` applies; CouchDB 4: 32",
+      "pause after a failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies; CouchDB 4: 32",
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
@@ -82,37 +82,36 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
     meaning:
-      "a run that lasts longer clears the count of earlier failures; if unset, CouchDB 3's `health_threshold` applies",
+      "duration of a run that clears earlier failures; if unset, CouchDB 3's `health_threshold` applies",
   }),
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec, {
     unit: "s",
     waitsForStart: true,
     meaning:
-      "time without renewal after which a node loses all its jobs; it renews its lease five times in this time",
+      "time without renewal after which a node loses all its jobs; renewed five times as often",
   }),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec, {
     unit: "s",
-    meaning: "time without heartbeat after which a live node loses a single job",
+    meaning: "time without heartbeat after which a live node loses a job",
   }),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, {
     min: 0,
     unit: "s",
-    meaning: "time that a finished transient job can be read",
+    meaning: "time that finished transient jobs are kept",
   }),
   abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, {
     min: 0,
     unit: "s",
-    meaning:
-      "time that the failures of a replication, and our copy of its checkpoint, are kept after its last job is removed",
+    meaning: "time that failures and local checkpoint copies of a replication outlive its last job",
   }),
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
     unit: "s",
-    meaning: "time that a client of `/_tandem/events` may be disconnected without missing an event",
+    meaning: "age up to which `/_tandem/events` can be resumed",
   }),
   stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec, {
     unit: "s",
-    meaning: "time that a run may stall before it is restarted over new connections",
+    meaning: "stall time after which a run restarts with new connections",
   }),
   connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs, {
     unit: "ms",
@@ -120,35 +119,35 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   }),
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax, {
     unit: "events",
-    meaning: "length of a job's history; `pending` does not count, so 20 entries are ten crashes",
+    meaning: "length of a job's history without `pending`; 20 entries are ten crashes",
   }),
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec, {
     unit: "s",
     meaning:
-      "interval at which the statistics of a copying job are written. A node with more than 100 jobs writes those of 100 jobs per second. CouchDB: 10",
+      "interval at which statistics of copying jobs are written, for at most 100 jobs per second and node; CouchDB: 10",
   }),
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec, {
     unit: "s",
     meaning:
-      "minimum interval at which the sources of waiting and paused jobs are asked for pending changes, at most ten per second by all nodes together",
+      "interval at which sources of waiting and paused jobs are asked for pending changes, at most ten per second in the cluster",
   }),
   parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, {
     min: 0,
     unit: "s",
     meaning:
-      "idle time after which a continuous job that has caught up gives up its slot until its source changes; immediately after a run that a change woke, unless the source [is busy](api/jobs.md#parked-jobs); 0: never",
+      "idle time after which a caught-up continuous job [parks](per-user-databases.md#parking); a woken one parks immediately, unless its source is busy; 0: never",
   }),
   auditIntervalSec: integer("audit_interval_sec", DEFAULT.auditIntervalSec, {
     unit: "s",
     meaning:
-      "maximum time that a job stays parked, ±10 %; then it checks both databases. A change that its source failed to announce waits as long",
+      "maximum time that a job stays parked, ±10 %, before it checks both databases for unannounced changes",
   }),
 };
 
 const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   requestTimeoutMs: limit("request_timeout", CLIENT_DEFAULT.requestTimeoutMs, {
     unit: "ms",
-    meaning: "time limit for a whole request including its body; does not apply to `_changes`",
+    meaning: "time limit for a complete request, except `_changes`",
   }),
   /**
    * Whether `session` comes first among the plugins, which are tried in order. `noop` sends the
@@ -159,7 +158,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     default: CLIENT_DEFAULT.usesSessions,
     defaultText: "session,noop",
     meaning:
-      "with `noop` first, each request sends the password and no session is opened; CouchDB's long names are accepted",
+      "`noop` first: passwords in each request instead of sessions; CouchDB's long names are accepted",
     parse(plugins) {
       const names = listed(plugins).map((name) => name.replace(/^couch_replicator_auth_/, ""));
       const isKnown = names.every((name) => ["session", "noop"].includes(name));
@@ -170,19 +169,19 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   }),
   sessionRenewalSec: integer("session_refresh_interval_sec", CLIENT_DEFAULT.sessionRenewalSec, {
     unit: "s",
-    meaning: "age at which a session is renewed if its cookie has no lifetime",
+    meaning: "age at which sessions without lifetime are renewed",
   }),
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
     min: 0,
     unit: "s",
-    meaning: "a rejected request does not renew a session or token younger than this",
+    meaning: "minimum age of a session or token that a rejected request renews",
   }),
 };
 
 const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["copyLimits"]> = {
   documentIdBytesMax: limit("max_document_id_length", LIMITS_DEFAULT.documentIdBytesMax, {
     unit: "bytes",
-    meaning: "documents with longer ids are not copied but listed as failures",
+    meaning: "documents with longer ids are listed as failures",
   }),
   missingDocumentPauseMs: integer("missing_doc_retry_msec", LIMITS_DEFAULT.missingDocumentPauseMs, {
     min: 0,
@@ -197,8 +196,7 @@ const PROTOCOL_SETTINGS: SettingsOf<ReplicatorConfig["protocols"]> = {
     PROTOCOLS_DEFAULT.endpoint,
     PROTOCOLS_DEFAULT.endpoint,
     {
-      meaning:
-        "allowed schemes of sources and targets; databases of this server are always allowed",
+      meaning: "allowed schemes of remote sources and targets",
     },
   ),
   proxy: someOf("valid_proxy_protocols", PROTOCOLS_DEFAULT.proxy, PROTOCOLS_DEFAULT.proxy, {
@@ -217,27 +215,27 @@ const WARNING_SETTINGS: SettingsOf<ReplicatorConfig["warnsOf"]> = {
 
 const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   verify: flag("verify_ssl_certificates", TLS_DEFAULT.verify, {
-    meaning: "whether the certificates of servers are verified; CouchDB: false",
+    meaning: "whether server certificates are verified; CouchDB: false",
   }),
   trustedCertificatesFile: text("ssl_trusted_certificates_file", undefined, {
     defaultWords: "the system's",
     meaning:
-      "the trusted authorities (PEM); by default the file of the operating system or `SSL_CERT_FILE`, and `NODE_EXTRA_CA_CERTS`",
+      "trusted authorities (PEM); default: the system's or `SSL_CERT_FILE`, and `NODE_EXTRA_CA_CERTS`",
   }),
   depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax, {
     min: 0,
-    meaning: "maximum number of certificates between a server's and a trusted one",
+    meaning: "maximum number of intermediate certificates",
   }),
   certificateFile: text("cert_file", undefined, {
-    meaning: "the certificate of the client (PEM); a renewed file takes effect within ten seconds",
+    meaning: "client certificate (PEM); renewed within ten seconds",
   }),
-  keyFile: text("key_file", undefined, { meaning: "its key (PEM), likewise" }),
+  keyFile: text("key_file", undefined, { meaning: "its key (PEM)" }),
   password: text("password", undefined, { meaning: "of the key" }),
 };
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
   usageCoefficient: coefficient("usage_coeff", FAIR_SHARE.usageCoefficient, {
-    meaning: "the part of a group's usage that is left after `fair_share_interval_sec`",
+    meaning: "part of a group's usage left after `fair_share_interval_sec`",
   }),
   intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec, {
     unit: "s",
@@ -250,7 +248,7 @@ const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
  * their order.
  */
 const PRIORITY_COEFFICIENT = coefficient("priority_coeff", 0.98, {
-  meaning: "has no effect: a decay of all priorities does not change their order",
+  meaning: "no effect",
 });
 
 /** An alias of a setting, used if the setting itself is not set. */

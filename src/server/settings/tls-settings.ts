@@ -57,29 +57,28 @@ export const SERVER_TLS_SETTINGS = {
     meaning: "0 picks a free port, which is printed",
   }),
   certificateFile: text("cert_file", undefined, {
-    meaning: "the certificate, followed by the intermediate ones (PEM)",
+    meaning: "certificate and intermediate ones (PEM)",
   }),
   keyFile: text("key_file", undefined, { meaning: "its key (PEM)" }),
   password: text("password", undefined, { meaning: "of the key" }),
   authoritiesFile: text("cacert_file", undefined, {
-    meaning: "trusted authorities of clients, and of the certificate itself (PEM)",
+    meaning: "trusted authorities of clients and of the certificate (PEM)",
   }),
   verifiesClients: flag("verify_ssl_certificates", false, {
     meaning:
-      "whether clients are asked for certificates. A client with an invalid certificate is rejected; needs `cacert_file`. A certificate opens the connection and names no user",
+      "whether clients are asked for certificates, and rejected if theirs are invalid; needs `cacert_file`. A certificate does not identify a user",
   }),
   requiresClientCertificates: flag("fail_if_no_peer_cert", false, {
     meaning: "whether clients without a certificate are also rejected",
   }),
   depthMax: integer("ssl_certificate_max_depth", 1, {
     min: 0,
-    meaning: "maximum number of certificates between a client's and a trusted one",
+    meaning: "maximum number of intermediate certificates",
   }),
   versions: parsed<TlsVersions>("tls_versions", {
     default: { min: "TLSv1.2", max: "TLSv1.3" },
     defaultText: VERSIONS.map(([name]) => name).join(", "),
-    meaning:
-      "one or both, also in Erlang syntax `['tlsv1.2', 'tlsv1.3']`. CouchDB: also older ones",
+    meaning: "one or both, also as `['tlsv1.2', 'tlsv1.3']`. CouchDB: also older ones",
     parse: parseVersions,
   }),
   ciphers: parsed<string | undefined>("ciphers", {
