@@ -13,7 +13,7 @@ import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { stepFor } from "./jobs/job-input.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
-import { ReplicatorKeys } from "./replicator-keys.ts";
+import { replicatorKeys } from "./replicator-keys.ts";
 
 /** Interval between turns. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
@@ -63,7 +63,7 @@ export class CleanUp {
 
   constructor(parts: CleanUpParts) {
     this.#parts = parts;
-    this.#key = new ReplicatorKeys(parts.subspace).cleanUp();
+    this.#key = replicatorKeys(parts.subspace).cleanUp.key({});
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Notifier } from "../../src/base/index.ts";
 import { NodeReporter, type RunCounts } from "../../src/replicator/index.ts";
 import { RunMinutes } from "../../src/replicator/nodes/run-rates.ts";
-import { ReplicatorKeys } from "../../src/replicator/replicator-keys.ts";
+import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { RunTally } from "../../src/server/metrics/run-tally.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
@@ -70,7 +70,7 @@ test("the hour is that of all processes, also of one that has stopped, and older
   );
   const hour = () => world.until(replicator.nodes.rates());
   const rowCount = async (): Promise<number> => {
-    const range = new ReplicatorKeys(SUBSPACES.replicator).runRatesFrom(0);
+    const range = replicatorKeys(SUBSPACES.replicator).runRate.range();
     return (await world.until(kv.read((tx) => tx.getRangePage(range)))).entries.length;
   };
   const last = async () => (await hour()).findLast((minute) => minute.counts !== undefined);

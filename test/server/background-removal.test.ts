@@ -7,7 +7,7 @@ import { Utf8Text } from "../../src/base/index.ts";
 import { CLEARED_KEYS_MAX, type KeyRange, listRemovals } from "../../src/kv/index.ts";
 import { encodeMark } from "../../src/replicator/job-changes/abandoned-replications.ts";
 import { persistentJobId } from "../../src/replicator/jobs/job-data.ts";
-import { ReplicatorKeys } from "../../src/replicator/replicator-keys.ts";
+import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { openApi } from "../api/api.fixture.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
@@ -101,14 +101,14 @@ test("a removed rule leaves no row of its databases", async () => {
   });
   await node.kv.transact(async (tx) => node.ruleStore.remove(tx, "r", { uuid, generation: 1 }, 0));
   await node.remover.once(signal);
-  const keys = new ReplicatorKeys(SUBSPACES.replicator);
-  expect(await keyCount(node, keys.ruleDatabases(uuid))).toBe(0);
+  const keys = replicatorKeys(SUBSPACES.replicator);
+  expect(await keyCount(node, keys.ruleDatabase.range({ uuid }))).toBe(0);
 });
 
 test("the list of failures of an abandoned replication is forgotten page by page, with its counts", async () => {
   const node = await open({ config: { abandonedSecMax: 0 } });
   const baseId = "b".repeat(32);
-  const keys = new ReplicatorKeys(SUBSPACES.replicator);
+  const keys = replicatorKeys(SUBSPACES.replicator);
   const revision = "1-0123456789abcdef0123456789abcdef";
   const failed = Array.from({ length: COUNT }, (_, n) => {
     const failure = { phase: "write", status: 403, error: "forbidden", reason: "no" } as const;
@@ -117,13 +117,13 @@ test("the list of failures of an abandoned replication is forgotten page by page
   await node.kv.transact(async (tx) => {
     await node.failureLists.change(tx, baseId, { failed, arrived: [], nowMs: 1000 });
     node.failureLists.keep(tx, baseId);
-    tx.set(keys.abandonedMark(baseId), encodeMark());
+    tx.set(keys.abandoned.key({ baseId }), encodeMark());
   });
   await node.cleanUp.once();
   await node.cleanUp.once();
-  expect(await keyCount(node, keys.failures(baseId))).toBe(0);
-  expect(await keyCount(node, keys.failureCounts(baseId))).toBe(0);
-  expect(await keyCount(node, keys.abandoned())).toBe(0);
+  expect(await keyCount(node, keys.failure.range({ baseId }))).toBe(0);
+  expect(await keyCount(node, keys.failureCount.range({ baseId }))).toBe(0);
+  expect(await keyCount(node, keys.abandoned.range())).toBe(0);
 });
 
 test("purges above a lower limit are forgotten over several purges, and not shown before", async () => {

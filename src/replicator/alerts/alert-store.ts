@@ -9,7 +9,7 @@ import {
   type Transaction,
   unpackTuple,
 } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import {
   type Alert,
   type Breach,
@@ -44,11 +44,11 @@ export class AlertStore {
   readonly #keys: ReplicatorKeys;
 
   constructor(subspace: Subspace) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   async turn(tx: ReadTransaction): Promise<AlertTurn> {
-    const value = await tx.get(this.#keys.alertTurn());
+    const value = await tx.get(this.#keys.alertTurn.key({}));
     if (value === undefined) return NOBODY;
     const [format, holder, untilMs, cursor] = unpackTuple(value);
     assert(format === FORMAT, "A turn has a format of this version");
@@ -61,7 +61,7 @@ export class AlertStore {
 
   setTurn(tx: Transaction, { holder, untilMs, cursor }: AlertTurn): void {
     const value = packTuple([FORMAT, holder ?? null, Math.floor(untilMs), cursor ?? null]);
-    tx.set(this.#keys.alertTurn(), value);
+    tx.set(this.#keys.alertTurn.key({}), value);
   }
 
   /** In the order of the jobs; undefined without a breach. */
@@ -70,7 +70,7 @@ export class AlertStore {
     kind: BreachKind,
     jobIds: readonly string[],
   ): Promise<readonly (Breach | undefined)[]> {
-    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.breach(kind, jobId)));
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.breach.key({ kind, jobId })));
     return values.map((value) => value && decodeBreach(value));
   }
 
@@ -81,27 +81,28 @@ export class AlertStore {
     afterId: string | undefined,
     limit: number,
   ): Promise<readonly string[]> {
-    const { begin, end } = this.#keys.breaches(kind);
-    const from = afterId === undefined ? begin : keyAfter(this.#keys.breach(kind, afterId));
+    const { begin, end } = this.#keys.breach.range({ kind });
+    const from =
+      afterId === undefined ? begin : keyAfter(this.#keys.breach.key({ kind, jobId: afterId }));
     const { entries } = await tx.getRangePage({ begin: from, end }, { limit });
-    return entries.map(({ key }) => this.#keys.breachedJob(key));
+    return entries.map(({ key }) => this.#keys.breach.unpack(key).jobId);
   }
 
   setBreach(tx: Transaction, kind: BreachKind, jobId: string, breach: Breach): void {
-    tx.set(this.#keys.breach(kind, jobId), encodeBreach(breach));
+    tx.set(this.#keys.breach.key({ kind, jobId }), encodeBreach(breach));
   }
 
   clearBreach(tx: Transaction, kind: BreachKind, jobId: string): void {
-    tx.clear(this.#keys.breach(kind, jobId));
+    tx.clear(this.#keys.breach.key({ kind, jobId }));
   }
 
   append(tx: Transaction, alert: Alert): void {
-    tx.setVersionstampedKey(this.#keys.newAlert(tx.nextUserVersion()), encodeAlert(alert));
+    tx.setVersionstampedKey(this.#keys.alert.newKey({}, tx.nextUserVersion()), encodeAlert(alert));
   }
 
   /** Oldest first. */
   async waiting(tx: ReadTransaction, limit: number): Promise<readonly WaitingAlert[]> {
-    const { entries } = await tx.snapshot.getRangePage(this.#keys.alerts(), { limit });
+    const { entries } = await tx.snapshot.getRangePage(this.#keys.alert.range(), { limit });
     return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));
   }
 

@@ -8,6 +8,7 @@
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import {
+  type KeyBounds,
   type KeyValueStore,
   keyAfter,
   type ReadTransaction,
@@ -17,7 +18,7 @@ import {
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobChangeName, JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
-import { type KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Alert, type AlertKind, BREACH_KINDS, type BreachKind } from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
@@ -62,7 +63,7 @@ export class AlertWatch {
 
   constructor(parts: AlertWatchParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
     this.#store = new AlertStore(parts.subspace);
     this.#self = randomHex(parts.runtime.random);
   }
@@ -227,11 +228,11 @@ export class AlertWatch {
   }
 
   #listOf(kind: BreachKind, nowMs: number): KeyBounds {
-    if (kind === "failing") return this.#keys.statusRows("since");
-    if (kind !== "lag") return this.#keys.statusRows("flag", kind);
+    if (kind === "failing") return this.#keys.statusRow.range({ list: "since" });
+    if (kind !== "lag") return this.#keys.statusRow.range({ list: "flag", value: kind });
     const sinceMs = nowMs - this.#parts.settings.lagSec * 1000;
-    const { begin } = this.#keys.statusRows("behind", behindValue(sinceMs));
-    return { begin, end: this.#keys.statusRows("behind").end };
+    const { begin } = this.#keys.statusRow.range({ list: "behind", value: behindValue(sinceMs) });
+    return { begin, end: this.#keys.statusRow.range({ list: "behind" }).end };
   }
 
   /** Returns undefined, without writing, if this node no longer has the turn. */

@@ -2,7 +2,7 @@
 import { assert, OperationalError, type Runtime } from "../../base/index.ts";
 import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { type Budget, type BudgetDirection, budgetNames, parseBudgetName } from "./budget.ts";
 import { BudgetMeter } from "./budget-meter.ts";
@@ -46,7 +46,7 @@ export class Budgets {
   constructor({ runtime, kv, subspace }: BudgetsParts) {
     this.#runtime = runtime;
     this.#kv = kv;
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   /** All budgets, by name. */
@@ -55,7 +55,9 @@ export class Budgets {
   }
 
   async get(name: string): Promise<Budget | undefined> {
-    const value = await this.#kv.read((tx) => tx.get(this.#keys.budget(parseBudgetName(name))));
+    const value = await this.#kv.read((tx) =>
+      tx.get(this.#keys.budget.key({ name: parseBudgetName(name) })),
+    );
     return value && decodeBudget(value);
   }
 
@@ -63,7 +65,7 @@ export class Budgets {
   async set(name: string, budget: Budget | undefined): Promise<boolean> {
     const parsed = parseBudgetName(name);
     return this.#kv.transact(async (tx) => {
-      const key = this.#keys.budget(parsed);
+      const key = this.#keys.budget.key({ name: parsed });
       const existed = (await tx.get(key)) !== undefined;
       if (!existed && budget !== undefined) {
         if ((await this.#readAll(tx)).size >= BUDGETS_MAX) throw new TooManyBudgetsError();
@@ -71,8 +73,8 @@ export class Budgets {
       if (budget === undefined) tx.clear(key);
       else tx.set(key, encodeBudget(budget));
       // Reservations at the previous rate would delay new ones.
-      tx.clearRange(this.#keys.budgetReservations(parsed));
-      tx.add(this.#keys.budgetsChanged(), 1n);
+      tx.clearRange(this.#keys.budgetReservation.range({ name: parsed }));
+      tx.add(this.#keys.budgetsChanged.key({}), 1n);
       return existed;
     });
   }
@@ -82,7 +84,7 @@ export class Budgets {
     while (!signal.aborted) {
       const { known, watch } = await this.#kv.transact(async (tx) => ({
         known: await this.#readAll(tx),
-        watch: tx.watch(this.#keys.budgetsChanged()),
+        watch: tx.watch(this.#keys.budgetsChanged.key({})),
       }));
       this.#known = known;
       this.#changed.abort(new Error("Budgets changed"));
@@ -139,7 +141,7 @@ export class Budgets {
     perSec: number | undefined,
   ): Promise<number> {
     assert(perSec !== undefined, "Only what is limited is reserved");
-    const key = this.#keys.budgetReservation(name, direction, unit);
+    const key = this.#keys.budgetReservation.key({ name, direction, unit });
     return this.#kv.transact(
       async (tx) => {
         const nowMs = this.#runtime.clock.nowMs();
@@ -157,8 +159,8 @@ export class Budgets {
 
   async #readAll(tx: ReadTransaction): Promise<ReadonlyMap<string, Budget>> {
     const budgets = new Map<string, Budget>();
-    for await (const { key, value } of tx.getRange(this.#keys.budgets())) {
-      budgets.set(this.#keys.budgetName(key), decodeBudget(value));
+    for await (const { key, value } of tx.getRange(this.#keys.budget.range())) {
+      budgets.set(this.#keys.budget.unpack(key).name, decodeBudget(value));
     }
     return budgets;
   }

@@ -10,7 +10,7 @@ import {
   type Subspace,
   unpackTuple,
 } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { ReplicationLog } from "./replication-log.ts";
 
 export interface OwnCheckpoint {
@@ -38,12 +38,12 @@ export class OwnCheckpoints {
 
   constructor(kv: KeyValueStore, subspace: Subspace) {
     this.#kv = kv;
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   /** Returns the store for one replication. `verify` throws if the job is lost. */
   of(baseId: string, verify: (tx: ReadTransaction) => Promise<void>): OwnCheckpointStore {
-    const key = this.#keys.ownCheckpoint(baseId);
+    const key = this.#keys.ownCheckpoint.key({ baseId });
     return {
       read: async () => {
         const value = await this.#kv.read((tx) => tx.get(key));

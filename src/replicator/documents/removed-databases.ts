@@ -18,7 +18,7 @@ import {
 import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
 import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 /** Jobs removed per transaction. Each has some twenty keys, and its runs. */
 const PAGE_ROWS_MAX = 25;
@@ -42,7 +42,7 @@ export class RemovedDatabases {
 
   constructor(parts: RemovedDatabasesParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
   }
 
   /** Sets the callback that ends runs, on nodes that run jobs. */
@@ -52,8 +52,8 @@ export class RemovedDatabases {
 
   /** Must be called in the transaction that deletes the database or rule with this uuid. */
   mark(tx: Transaction, databaseUuid: string): void {
-    tx.set(this.#keys.removedDatabase(databaseUuid), utf8Encode("1"));
-    tx.add(this.#keys.databasesRemoved(), 1n);
+    tx.set(this.#keys.removedDatabase.key({ uuid: databaseUuid }), utf8Encode("1"));
+    tx.add(this.#keys.databasesRemoved.key({}), 1n);
     this.#queue(tx, databaseUuid);
     this.#parts.halted.noteDatabase(tx);
     tx.afterCommit(() => this.#haltJobs(persistentJobId(databaseUuid, "")));
@@ -80,16 +80,16 @@ export class RemovedDatabases {
     let known: ReadonlySet<string> = new Set();
     while (!signal.aborted) {
       const { uuids, watch } = await kv.transact(async (tx) => {
-        const page = await tx.snapshot.getRangePage(this.#keys.removedDatabases(), {
+        const page = await tx.snapshot.getRangePage(this.#keys.removedDatabase.range(), {
           limit: MARKS_MAX,
         });
-        const marked = page.entries.map(({ key }) => this.#keys.removedDatabaseUuid(key));
+        const marked = page.entries.map(({ key }) => this.#keys.removedDatabase.unpack(key).uuid);
         // Marks of older versions have no removal.
         for (const uuid of marked) {
           const removal = await getRemoval(tx.snapshot, this.#markRange(uuid));
           if (removal === undefined) this.#queue(tx, uuid);
         }
-        return { uuids: marked, watch: tx.watch(this.#keys.databasesRemoved()) };
+        return { uuids: marked, watch: tx.watch(this.#keys.databasesRemoved.key({})) };
       });
       try {
         for (const uuid of uuids) {
@@ -112,7 +112,7 @@ export class RemovedDatabases {
     for (const job of jobs) await removeJob(this.#parts, tx, job);
     const isLast = jobs.length === 0;
     if (isLast) {
-      tx.clear(this.#keys.removedDatabase(uuid));
+      tx.clear(this.#keys.removedDatabase.key({ uuid }));
       const { trace } = this.#parts.runtime;
       const fields = { uuid, removedCount: keyCount };
       tx.afterCommit(() => trace.event("replication.database-removed", fields));
@@ -127,7 +127,7 @@ export class RemovedDatabases {
   }
 
   #markRange(uuid: string) {
-    const begin = this.#keys.removedDatabase(uuid);
+    const begin = this.#keys.removedDatabase.key({ uuid });
     return { begin, end: keyAfter(begin) };
   }
 

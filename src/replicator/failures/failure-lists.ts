@@ -16,7 +16,7 @@ import {
 } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
-import { type FailureKind, ReplicatorKeys } from "../replicator-keys.ts";
+import { type FailureKind, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import {
   decodeCount,
   decodeFailure,
@@ -69,7 +69,7 @@ export class FailureLists {
   readonly #index: JobIndex;
 
   constructor(subspace: Subspace, digests: Digests, index: JobIndex, countMax = FAILURES_MAX) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.#digests = digests;
     this.#countMax = countMax;
     this.#index = index;
@@ -134,7 +134,7 @@ export class FailureLists {
   async removePage(tx: Transaction, baseId: string, limit: number): Promise<boolean> {
     const counts = new Counts(await this.counts(tx, baseId));
     const wasEmpty = counts.total === 0;
-    const page = await tx.getRangePage(this.#keys.failures(baseId), { limit });
+    const page = await tx.getRangePage(this.#keys.failure.range({ baseId }), { limit });
     for (const { key, value } of page.entries) {
       tx.clear(key);
       counts.add(kindOf(decodeFailure(value)), -1);
@@ -150,7 +150,7 @@ export class FailureLists {
     wasEmpty: boolean,
   ): Promise<void> {
     for (const { count, ...kind } of counts.changed()) {
-      const key = this.#keys.failureCount(baseId, kind);
+      const key = this.#keys.failureCount.key({ baseId, ...kind });
       if (count === 0) tx.clear(key);
       else tx.set(key, encodeCount(count));
     }
@@ -160,11 +160,11 @@ export class FailureLists {
 
   /** Whether the list is complete: kept since the checkpoint skipped its first failure. */
   async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
-    return (await tx.get(this.#keys.failuresKept(baseId))) !== undefined;
+    return (await tx.get(this.#keys.failuresKept.key({ baseId }))) !== undefined;
   }
 
   keep(tx: Transaction, baseId: string): void {
-    tx.set(this.#keys.failuresKept(baseId), KEPT);
+    tx.set(this.#keys.failuresKept.key({ baseId }), KEPT);
   }
 
   /** A page of the list, in bytewise order of ids. */
@@ -173,7 +173,7 @@ export class FailureLists {
     baseId: string,
     { from, limit }: { readonly from?: Key | undefined; readonly limit: number },
   ): Promise<FailurePage> {
-    const range = this.#keys.failures(baseId);
+    const range = this.#keys.failure.range({ baseId });
     const page = await tx.getRangePage({ begin: from ?? range.begin, end: range.end }, { limit });
     const last = page.entries.at(-1);
     return {
@@ -190,7 +190,9 @@ export class FailureLists {
   ): Promise<readonly ListedFailure[]> {
     const found: ListedFailure[] = [];
     for (const id of new Set(ids)) {
-      for await (const { value } of tx.getRange(this.#keys.failuresOf(baseId, keyIdOf(id)))) {
+      for await (const { value } of tx.getRange(
+        this.#keys.failure.range({ baseId, idBytes: keyIdOf(id) }),
+      )) {
         const failure = decodeFailure(value);
         // Long ids may share a prefix.
         if (failure.id === id) found.push(failure);
@@ -201,15 +203,15 @@ export class FailureLists {
 
   /** Number of failures of each kind. */
   async counts(tx: ReadTransaction, baseId: string): Promise<readonly FailureCount[]> {
-    const page = await tx.getRangePage(this.#keys.failureCounts(baseId));
-    return page.entries.map(({ key, value }) => ({
-      ...this.#keys.failureKind(key),
-      count: decodeCount(value),
-    }));
+    const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }));
+    return page.entries.map(({ key, value }) => {
+      const { phase, status, error } = this.#keys.failureCount.unpack(key);
+      return { phase, status, error, count: decodeCount(value) };
+    });
   }
 
   async retryRequest(tx: ReadTransaction, baseId: string): Promise<RetryRequest | undefined> {
-    const value = await tx.get(this.#keys.failureRetry(baseId));
+    const value = await tx.get(this.#keys.failureRetry.key({ baseId }));
     return value && decodeRetryRequest(value);
   }
 
@@ -222,23 +224,23 @@ export class FailureLists {
     const earlier = await this.retryRequest(tx, baseId);
     const isFirst = earlier === undefined || earlier.request === SCHEDULED_RETRY.request;
     const ids = isFirst ? more : united(earlier.ids, more);
-    tx.set(this.#keys.failureRetry(baseId), encodeRetryRequest({ request, ids }));
+    tx.set(this.#keys.failureRetry.key({ baseId }), encodeRetryRequest({ request, ids }));
   }
 
   /** Removes the request, unless there is a later one. */
   async endRetry(tx: Transaction, baseId: string, request: string): Promise<void> {
     if ((await this.retryRequest(tx, baseId))?.request !== request) return;
-    tx.clear(this.#keys.failureRetry(baseId));
+    tx.clear(this.#keys.failureRetry.key({ baseId }));
   }
 
   /** Fires when a request is added or removed. */
   watchRetry(tx: Transaction, baseId: string) {
-    return tx.watch(this.#keys.failureRetry(baseId));
+    return tx.watch(this.#keys.failureRetry.key({ baseId }));
   }
 
   #key(baseId: string, id: string, revision: string): Key {
     const digest = this.#digests.md5(utf8Encode(JSON.stringify([id, revision])));
-    return this.#keys.failure(baseId, keyIdOf(id), digest);
+    return this.#keys.failure.key({ baseId, idBytes: keyIdOf(id), digest });
   }
 }
 

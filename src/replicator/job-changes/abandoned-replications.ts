@@ -16,7 +16,7 @@ import {
   type Transaction,
   unpackTuple,
 } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { idsOfBase, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 /** Marks checked per transaction. */
 const PAGE_ROWS_MAX = 50;
@@ -43,20 +43,25 @@ export class AbandonedReplications {
   ) {
     this.#runtime = runtime;
     this.#kv = kv;
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.#failures = failures;
   }
 
   /** Checks every mark once. Deletes the data of replications abandoned for `ageSecMax`. */
   async prune(ageSecMax: number): Promise<void> {
-    let { begin } = this.#keys.abandoned();
-    const { end } = this.#keys.abandoned();
+    let { begin } = this.#keys.abandoned.range();
+    const { end } = this.#keys.abandoned.range();
     for (let isDone = false; !isDone; ) {
       const { next } = await this.#kv.transact(
         async (tx) => {
           const marks = await tx.getRangePage({ begin, end }, { limit: PAGE_ROWS_MAX });
           for (const { key, value } of marks.entries) {
-            const left = await this.#look(tx, this.#keys.abandonedBaseId(key), value, ageSecMax);
+            const left = await this.#look(
+              tx,
+              this.#keys.abandoned.unpack(key).baseId,
+              value,
+              ageSecMax,
+            );
             if (left === "more") return { next: key };
           }
           const last = marks.entries.at(-1);
@@ -78,32 +83,35 @@ export class AbandonedReplications {
     ageSecMax: number,
   ): Promise<"done" | "more"> {
     const keys = this.#keys;
-    const owners = await tx.getRangePage(keys.replicationIdsOf(baseId), { limit: 1 });
+    const owners = await tx.getRangePage(idsOfBase(keys.replicationId, baseId), { limit: 1 });
     if (owners.entries.length > 0 || !(await this.#hasAnything(tx, baseId))) {
-      tx.clear(keys.abandonedMark(baseId));
+      tx.clear(keys.abandoned.key({ baseId }));
       return "done";
     }
     const nowMs = this.#runtime.clock.nowMs();
     const sinceMs = decodeMark(mark);
     if (sinceMs === undefined) {
-      tx.set(keys.abandonedMark(baseId), encodeMark(nowMs));
+      tx.set(keys.abandoned.key({ baseId }), encodeMark(nowMs));
       return "done";
     }
     if (nowMs - sinceMs < ageSecMax * 1000) return "done";
-    tx.clear(keys.failureRetry(baseId));
-    tx.clear(keys.failuresKept(baseId));
-    tx.clear(keys.ownCheckpoint(baseId));
+    tx.clear(keys.failureRetry.key({ baseId }));
+    tx.clear(keys.failuresKept.key({ baseId }));
+    tx.clear(keys.ownCheckpoint.key({ baseId }));
     const isEmpty = await this.#failures.removePage(tx, baseId, FAILURES_PAGE_ROWS);
     if (!isEmpty) return "more";
-    tx.clear(keys.abandonedMark(baseId));
+    tx.clear(keys.abandoned.key({ baseId }));
     return "done";
   }
 
   async #hasAnything(tx: Transaction, baseId: string): Promise<boolean> {
-    for (const key of [this.#keys.failuresKept(baseId), this.#keys.ownCheckpoint(baseId)]) {
+    for (const key of [
+      this.#keys.failuresKept.key({ baseId }),
+      this.#keys.ownCheckpoint.key({ baseId }),
+    ]) {
       if ((await tx.get(key)) !== undefined) return true;
     }
-    const listed = await tx.getRangePage(this.#keys.failures(baseId), { limit: 1 });
+    const listed = await tx.getRangePage(this.#keys.failure.range({ baseId }), { limit: 1 });
     return listed.entries.length > 0;
   }
 }

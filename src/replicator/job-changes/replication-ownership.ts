@@ -16,7 +16,7 @@ import type {
 import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
 import { isProven, REPLICATION_JOB_TYPE, replicationState } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { idsOfBase, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
 
@@ -53,7 +53,7 @@ export class ReplicationOwnership {
   readonly #jobs: Jobs;
 
   constructor(subspace: Subspace, jobs: Jobs) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.#jobs = jobs;
   }
 
@@ -61,15 +61,24 @@ export class ReplicationOwnership {
   async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
     if (asker !== undefined) {
-      const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, ownerKey(asker)));
+      const own = await this.#jobsIn(
+        tx,
+        this.#keys.replicationJob.range({ replicationId: id, owner: ownerKey(asker) }),
+      );
       if (own.length > 0 && (owner === undefined || !own.includes(owner))) return own[0] as string;
     }
-    return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), { limit: 1 }))[0] ?? id;
+    return (
+      owner ??
+      (
+        await this.#jobsIn(tx, this.#keys.replicationJob.range({ replicationId: id }), { limit: 1 })
+      )[0] ??
+      id
+    );
   }
 
   /** The distinct jobs that want a replication with this base id. */
   async jobsOfBase(tx: ReadTransaction, baseId: string): Promise<readonly string[]> {
-    return [...new Set(await this.#jobsIn(tx, this.#keys.replicationJobsBelow(baseId)))];
+    return [...new Set(await this.#jobsIn(tx, idsOfBase(this.#keys.replicationJob, baseId)))];
   }
 
   async #jobsIn(
@@ -78,13 +87,16 @@ export class ReplicationOwnership {
     options: RangeOptions = {},
   ): Promise<string[]> {
     const { entries } = await tx.getRangePage(range, options);
-    return entries.map(({ key }) => this.#keys.replicationJobId(key));
+    return entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId);
   }
 
   /** Makes the job findable by the replication id. */
   register(tx: Transaction, replicationId: string | undefined, job: ReplicatingJob): void {
     if (replicationId === undefined) return;
-    tx.set(this.#keys.replicationJob(replicationId, ownerKey(job), job.jobId), EMPTY_BYTES);
+    tx.set(
+      this.#keys.replicationJob.key({ replicationId, owner: ownerKey(job), jobId: job.jobId }),
+      EMPTY_BYTES,
+    );
   }
 
   /**
@@ -105,7 +117,7 @@ export class ReplicationOwnership {
       const duplicate = isGone ? undefined : other && duplicateOf(other, job, options);
       if (duplicate !== undefined) return duplicate;
     }
-    tx.set(this.#keys.replicationId(replicationId), utf8Encode(jobId));
+    tx.set(this.#keys.replicationId.key({ replicationId }), utf8Encode(jobId));
     this.register(tx, replicationId, job);
     return { kind: "owner" };
   }
@@ -116,7 +128,9 @@ export class ReplicationOwnership {
     replicationId: string,
     jobId: string,
   ): Promise<boolean> {
-    const jobs = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), { limit: 2 });
+    const jobs = await this.#jobsIn(tx, this.#keys.replicationJob.range({ replicationId }), {
+      limit: 2,
+    });
     return jobs.some((id) => id !== jobId);
   }
 
@@ -133,21 +147,21 @@ export class ReplicationOwnership {
   ): Promise<void> {
     if (replicationId === undefined) return;
     const { jobId } = job;
-    tx.clear(this.#keys.replicationJob(replicationId, ownerKey(job), jobId));
+    tx.clear(this.#keys.replicationJob.key({ replicationId, owner: ownerKey(job), jobId }));
     if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
-    const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), {
+    const [other] = await this.#jobsIn(tx, this.#keys.replicationJob.range({ replicationId }), {
       limit: 1,
     });
     if (other !== undefined) {
-      tx.set(this.#keys.replicationId(replicationId), utf8Encode(other));
+      tx.set(this.#keys.replicationId.key({ replicationId }), utf8Encode(other));
       return;
     }
-    tx.clear(this.#keys.replicationId(replicationId));
-    tx.set(this.#keys.abandonedMark(baseIdOf(replicationId)), encodeMark());
+    tx.clear(this.#keys.replicationId.key({ replicationId }));
+    tx.set(this.#keys.abandoned.key({ baseId: baseIdOf(replicationId) }), encodeMark());
   }
 
   async #ownerOf(tx: ReadTransaction, replicationId: string): Promise<string | undefined> {
-    const value = await tx.get(this.#keys.replicationId(replicationId));
+    const value = await tx.get(this.#keys.replicationId.key({ replicationId }));
     return value && utf8Decode(value);
   }
 }

@@ -1,6 +1,6 @@
 /** Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Backlog, decodeBacklog, encodeBacklog } from "./backlog.ts";
 import type { JobIndex } from "./job-index.ts";
 
@@ -9,13 +9,13 @@ export class Backlogs {
   readonly #index: JobIndex;
 
   constructor(subspace: Subspace, index: JobIndex) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.#index = index;
   }
 
   /** Returns undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
-    const value = await tx.get(this.#keys.backlog(jobId));
+    const value = await tx.get(this.#keys.backlog.key({ jobId }));
     return value && decodeBacklog(value);
   }
 
@@ -24,18 +24,18 @@ export class Backlogs {
     tx: ReadTransaction,
     jobIds: readonly string[],
   ): Promise<readonly (Backlog | undefined)[]> {
-    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.backlog(jobId)));
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.backlog.key({ jobId })));
     return values.map((value) => value && decodeBacklog(value));
   }
 
   /** The job must exist. */
   async set(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
-    tx.set(this.#keys.backlog(jobId), encodeBacklog(backlog));
+    tx.set(this.#keys.backlog.key({ jobId }), encodeBacklog(backlog));
     await this.#index.behind(tx, jobId, backlog.sinceMs);
   }
 
   /** Call it after the job has been removed. */
   remove(tx: Transaction, jobId: string): void {
-    tx.clear(this.#keys.backlog(jobId));
+    tx.clear(this.#keys.backlog.key({ jobId }));
   }
 }

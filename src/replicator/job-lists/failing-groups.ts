@@ -11,7 +11,7 @@ import type { Failing } from "../jobs/failing.ts";
 import { type FailureCauseKey, parseCauseKey } from "../jobs/failure-cause.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { causeSinceList } from "../jobs/job-status.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
 import { entryOf } from "./job-lists.ts";
@@ -52,7 +52,7 @@ export class FailingGroups {
 
   constructor(parts: FailingGroupsParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
@@ -92,7 +92,7 @@ export class FailingGroups {
   }
 
   async #longestFailing(view: IndexView, cause: string): Promise<readonly JobName[]> {
-    const range = this.#keys.statusRows(causeSinceList(cause));
+    const range = this.#keys.statusRow.range({ list: causeSinceList(cause) });
     const rows = await view.rows(range, { limit: LOOKED_AT_MAX });
     return rows.map(({ jobId }) => ({ type: REPLICATION_JOB_TYPE, id: jobId }));
   }

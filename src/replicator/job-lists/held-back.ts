@@ -4,7 +4,7 @@ import type { ReadTransaction, Subspace } from "../../kv/index.ts";
 import { NEVER_SEC } from "../jobs/decide.ts";
 import { hasEnded, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { groupOf } from "../jobs/replication-group.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import type { JobEntry } from "./job-views.ts";
@@ -65,7 +65,7 @@ export class HeldBack {
 
   constructor(jobs: Jobs, subspace: Subspace) {
     this.#jobs = jobs;
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   /** In the order of `entries`. Reads snapshots, so it causes no conflicts. */
@@ -95,7 +95,7 @@ export class HeldBack {
   ): Promise<boolean> {
     if (failing === undefined) return false;
     const origins = [replication?.source, replication?.target].flatMap(originOf);
-    const keys = origins.map((origin) => this.#keys.outageMember(origin, jobId));
+    const keys = origins.map((origin) => this.#keys.outageMember.key({ origin, jobId }));
     const members = await tx.snapshot.getMany(keys);
     return members.some((member) => member !== undefined);
   }

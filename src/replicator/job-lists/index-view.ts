@@ -1,7 +1,7 @@
 /** Rows and counters of the job index in one snapshot, including unfolded changes. */
 import { byteText, compareBytes } from "../../base/index.ts";
-import type { Key, ReadTransaction } from "../../kv/index.ts";
-import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import type { Key, KeyBounds, ReadTransaction } from "../../kv/index.ts";
+import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { RowChanges } from "./row-changes.ts";
 
 export interface IndexRow {
@@ -46,14 +46,17 @@ export class IndexView {
     return keys
       .toSorted((left, right) => sign * compareBytes(left, right))
       .slice(0, limit)
-      .map((key) => ({ key, ...this.#keys.statusOf(key) }));
+      .map((key) => {
+        const { value, jobId } = this.#keys.statusRow.unpack(key);
+        return { key, value, jobId };
+      });
   }
 
   /** Returns nonzero counters of a range by value, summed over all databases. */
   async counts(range: KeyBounds): Promise<ReadonlyMap<StatusValue, number>> {
     const counts = new Map<StatusValue, number>();
     const add = (key: Key, count: number): void => {
-      const name = this.#keys.countedValue(key);
+      const name = this.#keys.statusCount.unpack(key).value;
       counts.set(name, (counts.get(name) ?? 0) + count);
     };
     for await (const { key, value } of this.tx.getRange(range)) add(key, decodeCounter(value));

@@ -13,7 +13,7 @@ import {
 } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { groupOf } from "../jobs/replication-group.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
 import { type FailingCount, StatusCounts } from "./status-counts.ts";
@@ -68,7 +68,7 @@ export class JobFiguresReader {
 
   constructor(parts: JobFiguresParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
@@ -98,7 +98,7 @@ export class JobFiguresReader {
 
   async #furthestBehind(view: IndexView): Promise<readonly Behind[]> {
     const nowMs = this.#parts.clock.nowMs();
-    const range = this.#keys.statusRows("behind");
+    const range = this.#keys.statusRow.range({ list: "behind" });
     const rows = await view.rows(range, { limit: LOOKED_AT_MAX, reverse: true });
     return rows.map(({ value, jobId }) => {
       // The row's value is the negated time.

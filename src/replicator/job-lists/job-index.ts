@@ -30,7 +30,7 @@ import {
   withFacts,
 } from "../jobs/job-status.ts";
 import { JobStatuses } from "../jobs/job-statuses.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { idsOfBase, olderIndex, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { decodeBacklog } from "./backlog.ts";
 import { IndexTail } from "./index-tail.ts";
@@ -62,6 +62,7 @@ export class JobIndex implements JobObserver {
   readonly statuses: JobStatuses;
   readonly #jobs: Jobs;
   readonly #keys: ReplicatorKeys;
+  readonly #subspace: Subspace;
   readonly #events: JobEventLog;
   readonly #statusKeys: StatusKeyCache;
   readonly #tail: IndexTail;
@@ -69,7 +70,8 @@ export class JobIndex implements JobObserver {
 
   constructor(jobs: Jobs, subspace: Subspace, events: JobEventLog) {
     this.#jobs = jobs;
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
+    this.#subspace = subspace;
     this.#events = events;
     this.#statusKeys = new StatusKeyCache(this.#keys);
     this.#tail = new IndexTail(events, this.#statusKeys);
@@ -176,8 +178,8 @@ export class JobIndex implements JobObserver {
 
   /** The list of failures of this base id has become empty or nonempty. */
   async leftBehind(tx: Transaction, baseId: string, hasLeftBehind: boolean): Promise<void> {
-    const page = await tx.getRangePage(this.#keys.replicationJobsBelow(baseId));
-    const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJobId(key)));
+    const page = await tx.getRangePage(idsOfBase(this.#keys.replicationJob, baseId));
+    const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId));
     for (const id of ids) {
       const before = await this.statuses.get(tx, id);
       if (before === undefined || baseIdOf(before.replicationId) !== baseId) continue;
@@ -201,12 +203,14 @@ export class JobIndex implements JobObserver {
     endMs: number,
     after: EndedJob | undefined,
   ): Promise<readonly EndedJob[]> {
-    const { begin } = this.#keys.statusRows("ended");
-    const { begin: end } = this.#keys.statusRows("ended", endMs);
+    const { begin } = this.#keys.statusRow.range({ list: "ended" });
+    const { begin: end } = this.#keys.statusRow.range({ list: "ended", value: endMs });
     const from =
       after === undefined
         ? begin
-        : keyAfter(this.#keys.statusRow("ended", after.endedMs, after.jobId));
+        : keyAfter(
+            this.#keys.statusRow.key({ list: "ended", value: after.endedMs, jobId: after.jobId }),
+          );
     const range = { begin: from, end };
     const rows = await this.read(kv, (view) => view.rows(range, { limit: PAGE_ROWS_MAX }));
     return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
@@ -214,7 +218,7 @@ export class JobIndex implements JobObserver {
 
   /** Builds the index of an older store. Any number of nodes may take part. */
   async build(kv: KeyValueStore): Promise<void> {
-    const key = this.#keys.statusIndex();
+    const key = this.#keys.statusIndex.key({});
     const value = await kv.read((tx) => tx.get(key));
     if (value !== undefined && isBuilt(value)) return;
     await kv.transact((tx) => this.#beginTail(tx), { whenUnknown: "retry" });
@@ -235,7 +239,7 @@ export class JobIndex implements JobObserver {
 
   /** Events of older versions need no fold. */
   async #beginTail(tx: Transaction): Promise<void> {
-    const hasBegun = (await tx.get(this.#keys.foldedEvent())) !== undefined;
+    const hasBegun = (await tx.get(this.#keys.foldedEvent.key({}))) !== undefined;
     if (!hasBegun) this.#events.setFoldedId(tx, await this.#events.lastId(tx));
   }
 
@@ -254,7 +258,7 @@ export class JobIndex implements JobObserver {
   }
 
   async #removeOlder(kv: KeyValueStore): Promise<void> {
-    const range = this.#keys.olderIndex();
+    const range = olderIndex(this.#subspace);
     for (let isGone = false; !isGone; ) {
       isGone = await kv.transact(
         async (tx) => {
@@ -316,7 +320,7 @@ export class JobIndex implements JobObserver {
     job: IndexedJob,
   ): Promise<JobStatus> {
     const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
-    const backlog = await tx.get(this.#keys.backlog(jobId));
+    const backlog = await tx.get(this.#keys.backlog.key({ jobId }));
     const behindSinceMs = backlog && decodeBacklog(backlog).sinceMs;
     const status = { hasLeftBehind, behindSinceMs };
     return jobStatus(jobId, facts, job, askedStatus(job), status);
@@ -325,7 +329,7 @@ export class JobIndex implements JobObserver {
   async #hasLeftBehind(tx: ReadTransaction, replicationId: string | undefined): Promise<boolean> {
     const baseId = baseIdOf(replicationId);
     if (baseId === undefined) return false;
-    const page = await tx.getRangePage(this.#keys.failureCounts(baseId), { limit: 1 });
+    const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }), { limit: 1 });
     return page.entries.length > 0;
   }
 

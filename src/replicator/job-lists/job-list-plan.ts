@@ -6,7 +6,7 @@
  * scanned.
  */
 import type { Jobs } from "../../jobs/index.ts";
-import { type Key, packTuple } from "../../kv/index.ts";
+import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";
 import { matchesCause, parseCauseKey } from "../jobs/failure-cause.ts";
 import { hasEnded, type ReplicationState } from "../jobs/job-data.ts";
 import {
@@ -17,7 +17,7 @@ import {
   shownId,
 } from "../jobs/job-status.ts";
 import { listedName } from "../jobs/listed-name.ts";
-import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
 import { isOfDatabase, type JobFilter, placesNamed } from "./job-filter.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
@@ -99,7 +99,8 @@ export class JobListPlanner {
     const { behindSinceMs } = filter;
     const isTested = Object.keys(filter).length > 0;
     const total = isTested ? undefined : await this.#counts.rows(view, ["behind", null]);
-    const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow("behind", value, id);
+    const keyOf: PositionKey = ([value, id]) =>
+      this.#keys.statusRow.key({ list: "behind", value, jobId: id });
     const source = { kind: "range", range: this.#behindSince(behindSinceMs), keyOf } as const;
     return { sources: [source], orderKey: keyOf, isTested, total };
   }
@@ -124,9 +125,12 @@ export class JobListPlanner {
 
   /** Rows of jobs that are behind, optionally at least since a time. */
   #behindSince(sinceMs: number | undefined): KeyBounds {
-    const { begin, end } = this.#keys.statusRows("behind");
+    const { begin, end } = this.#keys.statusRow.range({ list: "behind" });
     if (sinceMs === undefined) return { begin, end };
-    return { begin: this.#keys.statusRows("behind", behindValue(sinceMs)).begin, end };
+    return {
+      begin: this.#keys.statusRow.range({ list: "behind", value: behindValue(sinceMs) }).begin,
+      end,
+    };
   }
 
   /** Includes ended jobs whose failures are being retried. */
@@ -242,19 +246,22 @@ export class JobListPlanner {
     list: "since" | "tries" | "active",
     positions: readonly JobPosition[],
   ): Pick<JobListPlan, "sources" | "orderKey"> {
-    const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow(list, value, id);
-    const range = this.#keys.statusRows(list);
+    const keyOf: PositionKey = ([value, id]) =>
+      this.#keys.statusRow.key({ list, value, jobId: id });
+    const range = this.#keys.statusRow.range({ list });
     const rows = { kind: "range", range, keyOf } as const;
     return { sources: [rows, { kind: "positions", positions }], orderKey: keyOf };
   }
 
   #list([list, value]: StatusRow, databaseUuid: string | undefined): JobListSource {
-    const all = this.#keys.statusRows(list, value);
-    return rangeById(all, databaseUuid, (id) => this.#keys.statusRow(list, value, id));
+    const all = this.#keys.statusRow.range({ list, value });
+    return rangeById(all, databaseUuid, (id) =>
+      this.#keys.statusRow.key({ list, value, jobId: id }),
+    );
   }
 
   async #activeIds(view: IndexView, databaseUuid: string | undefined): Promise<readonly string[]> {
-    const rows = await view.rows(this.#keys.statusRows("active"));
+    const rows = await view.rows(this.#keys.statusRow.range({ list: "active" }));
     return rows.map(({ jobId }) => jobId).filter((id) => isOfDatabase(id, databaseUuid));
   }
 }

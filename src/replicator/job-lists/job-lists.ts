@@ -7,6 +7,7 @@ import { append, compareBytes } from "../../base/index.ts";
 import type { Job, Jobs, Worker } from "../../jobs/index.ts";
 import {
   type Key,
+  type KeyBounds,
   type KeyValueStore,
   keyAfter,
   type ReadTransaction,
@@ -15,7 +16,7 @@ import {
 import { REPLICATION_JOB_TYPE, replicationState, unreadableJobData } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import type { JobStatus } from "../jobs/job-status.ts";
-import { type KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
+import { replicatorKeys } from "../replicator-keys.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Backlogs } from "./backlogs.ts";
 import type { IndexView } from "./index-view.ts";
@@ -87,7 +88,7 @@ export class JobLists {
 
   constructor(parts: JobListsParts) {
     this.#parts = parts;
-    this.#planner = new JobListPlanner(parts.jobs, new ReplicatorKeys(parts.subspace));
+    this.#planner = new JobListPlanner(parts.jobs, replicatorKeys(parts.subspace));
   }
 
   async page(request: JobPageRequest): Promise<JobPage> {

@@ -1,6 +1,6 @@
 /** Net changes of index rows and counters between two moments. */
 import { byteText, compareBytes, EMPTY_BYTES } from "../../base/index.ts";
-import type { Key, Transaction } from "../../kv/index.ts";
+import type { Key, KeyBounds, Transaction } from "../../kv/index.ts";
 import type { StatusChange } from "../job-log/job-event-log.ts";
 import {
   askedRows,
@@ -11,7 +11,7 @@ import {
   type StatusCounter,
   type StatusRow,
 } from "../jobs/job-status.ts";
-import type { KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
+import type { ReplicatorKeys } from "../replicator-keys.ts";
 
 /** A key, and its text form (`byteText`), which sorts equally. */
 interface NamedKey {
@@ -128,7 +128,7 @@ export class StatusKeyCache {
     const rows: StatusRow[] = [...askedRows(status), ...progressRows(jobId, status)];
     const counters = [counterOfDatabase(jobId), ...rows.map((row) => counterOf(row, jobId))];
     const made = {
-      rows: rows.map((row) => named(this.#keys.statusRow(...row, jobId))),
+      rows: rows.map(([list, value]) => named(this.#keys.statusRow.key({ list, value, jobId }))),
       counters: counters.flatMap((counter) => this.#counter(counter)),
     };
     this.#known.set(status, made);
@@ -136,7 +136,9 @@ export class StatusKeyCache {
   }
 
   #counter(counter: StatusCounter | undefined): NamedKey[] {
-    return counter === undefined ? [] : [named(this.#keys.statusCount(...counter))];
+    if (counter === undefined) return [];
+    const [list, value, uuid] = counter;
+    return [named(this.#keys.statusCount.key({ list, value, uuid }))];
   }
 }
 

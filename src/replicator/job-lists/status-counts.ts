@@ -7,7 +7,7 @@ import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "..
 import type { JobStatus, StatusRow } from "../jobs/job-status.ts";
 import { JobStatuses } from "../jobs/job-statuses.ts";
 import { LOCAL_MARK } from "../jobs/listed-name.ts";
-import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { type ReplicatorKeys, type StatusValue, statusCountsBelow } from "../replicator-keys.ts";
 import { decodeCounter, type IndexView } from "./index-view.ts";
 import { isOfDatabase } from "./job-filter.ts";
 
@@ -44,7 +44,7 @@ export class StatusCounts {
 
   /** Counts the rows of a list with one value. */
   async rows(view: IndexView, [list, value]: StatusRow): Promise<number> {
-    return sum((await view.counts(this.#keys.statusCounts(list, value))).values());
+    return sum((await view.counts(this.#keys.statusCount.range({ list, value }))).values());
   }
 
   /** Counts jobs by the outcome of their last run, optionally of one `_replicator` database. */
@@ -68,15 +68,15 @@ export class StatusCounts {
 
   /** Failing jobs by class of the last failure; nonzero counts only. */
   errors(view: IndexView): Promise<ReadonlyMap<StatusValue, number>> {
-    return view.counts(this.#keys.statusCounts("error"));
+    return view.counts(this.#keys.statusCount.range({ list: "error" }));
   }
 
   /** Nonzero counts of failing jobs by cause, for all hosts or one (with or without a port). */
   async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
     const ranges =
       host === undefined
-        ? [this.#keys.statusCounts("cause")]
-        : causePrefixes(host).map((prefix) => this.#keys.statusCountsBelow("cause", prefix));
+        ? [this.#keys.statusCount.range({ list: "cause" })]
+        : causePrefixes(host).map((prefix) => statusCountsBelow(this.#keys, "cause", prefix));
     const found = await Promise.all(ranges.map((range) => view.counts(range)));
     return new Map(
       found.flatMap((counts) => [...counts].map(([cause, count]) => [String(cause), count])),
@@ -88,8 +88,8 @@ export class StatusCounts {
    * job with a port has two rows: host, and host with port.
    */
   async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
-    const all = this.#keys.statusCounts(list);
-    const local = this.#keys.statusCountsBelow(list, LOCAL_MARK);
+    const all = this.#keys.statusCount.range({ list });
+    const local = statusCountsBelow(this.#keys, list, LOCAL_MARK);
     const ranges = [
       { begin: all.begin, end: local.begin },
       { begin: local.end, end: all.end },
@@ -130,7 +130,9 @@ export class StatusCounts {
   async forgetCauses(kv: KeyValueStore): Promise<void> {
     const zeros = await kv.read(async (tx) => {
       const keys = [];
-      for await (const { key, value } of tx.snapshot.getRange(this.#keys.statusCounts("cause"))) {
+      for await (const { key, value } of tx.snapshot.getRange(
+        this.#keys.statusCount.range({ list: "cause" }),
+      )) {
         if (decodeCounter(value) === 0) keys.push(key);
       }
       return keys;
@@ -182,7 +184,7 @@ export class StatusCounts {
   }
 
   #at(view: IndexView, list: string, value: StatusValue, databaseUuid: string): Promise<number> {
-    return view.count(this.#keys.statusCount(list, value, databaseUuid));
+    return view.count(this.#keys.statusCount.key({ list, value, uuid: databaseUuid }));
   }
 }
 

@@ -22,7 +22,7 @@ import {
 } from "../../kv/index.ts";
 import type { JobEvent } from "../jobs/job-data.ts";
 import { decodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 /**
  * Changes reported by an event: job added or removed; run started, ended in one of five ways, or
@@ -119,7 +119,7 @@ export class JobEventLog {
 
   constructor(clock: Clock, subspace: Subspace) {
     this.#clock = clock;
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.written.notify();
   }
 
@@ -155,9 +155,9 @@ export class JobEventLog {
     const statuses =
       change === undefined ? [] : [change.encodedBefore ?? null, change.encodedAfter ?? null];
     const value = packTuple([FORMAT, timeMs, jobId, changes.join(), ...statuses]);
-    tx.setVersionstampedKey(this.#keys.newEvent(userVersion), value);
+    tx.setVersionstampedKey(this.#keys.event.newKey({}, userVersion), value);
     const last = Versionstamp.incomplete(userVersion);
-    tx.setVersionstampedValue(this.#keys.lastEvent(), { bytes: last.bytes, offset: 0 });
+    tx.setVersionstampedValue(this.#keys.lastEvent.key({}), { bytes: last.bytes, offset: 0 });
     tx.afterCommit(() => this.#count());
   }
 
@@ -169,13 +169,15 @@ export class JobEventLog {
   /** Returns events after a position, oldest first. Throws REPLICATOR_EVENT_INVALID. */
   async page(tx: ReadTransaction, afterId: string, limit: number): Promise<EventPage> {
     const after = parseEventId(afterId);
-    const { end } = this.#keys.events();
-    const begin = firstGreaterThan(this.#keys.event(after));
+    const { end } = this.#keys.event.range();
+    const begin = firstGreaterThan(this.#keys.event.key({ versionstamp: after }));
     const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
-    const forgotten = await tx.snapshot.get(this.#keys.forgottenEvent());
+    const forgotten = await tx.snapshot.get(this.#keys.forgottenEvent.key({}));
     const forgottenId = forgotten && hexEncode(forgotten);
     return {
-      events: entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value)),
+      events: entries.map(({ key, value }) =>
+        decodeEvent(this.#keys.event.unpack(key).versionstamp, value),
+      ),
       forgottenId: forgottenId !== undefined && afterId < forgottenId ? forgottenId : undefined,
     };
   }
@@ -186,11 +188,16 @@ export class JobEventLog {
     beforeId: string | undefined,
     limit: number,
   ): Promise<PastEvents> {
-    const all = this.#keys.events();
-    const end = beforeId === undefined ? all.end : this.#keys.event(parseEventId(beforeId));
+    const all = this.#keys.event.range();
+    const end =
+      beforeId === undefined
+        ? all.end
+        : this.#keys.event.key({ versionstamp: parseEventId(beforeId) });
     const range = { begin: all.begin, end };
     const { entries } = await tx.snapshot.getRangePage(range, { limit: limit + 1, reverse: true });
-    const events = entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value));
+    const events = entries.map(({ key, value }) =>
+      decodeEvent(this.#keys.event.unpack(key).versionstamp, value),
+    );
     return { events: events.slice(0, limit), hasOlder: events.length > limit };
   }
 
@@ -201,14 +208,14 @@ export class JobEventLog {
     lastId: string,
     limit?: number,
   ): Promise<readonly StatusEvent[]> {
-    const begin = keyAfter(this.#keys.event(parseEventId(afterId)));
-    const end = keyAfter(this.#keys.event(parseEventId(lastId)));
+    const begin = keyAfter(this.#keys.event.key({ versionstamp: parseEventId(afterId) }));
+    const end = keyAfter(this.#keys.event.key({ versionstamp: parseEventId(lastId) }));
     const found: StatusEvent[] = [];
     for await (const { key, value } of tx.snapshot.getRange(
       { begin, end },
       limit === undefined ? {} : { limit },
     )) {
-      const id = hexEncode(this.#keys.eventStamp(key).bytes);
+      const id = hexEncode(this.#keys.event.unpack(key).versionstamp.bytes);
       found.push({ id, change: decodeChange(value) });
     }
     return found;
@@ -216,28 +223,31 @@ export class JobEventLog {
 
   /** The last event folded into the index. */
   async foldedId(tx: ReadTransaction): Promise<string> {
-    return hexEncode((await tx.get(this.#keys.foldedEvent())) ?? BEFORE_ALL);
+    return hexEncode((await tx.get(this.#keys.foldedEvent.key({}))) ?? BEFORE_ALL);
   }
 
   setFoldedId(tx: Transaction, id: string): void {
-    tx.set(this.#keys.foldedEvent(), parseEventId(id).bytes);
+    tx.set(this.#keys.foldedEvent.key({}), parseEventId(id).bytes);
   }
 
   /** The current end of the log. */
   async lastId(tx: ReadTransaction): Promise<string> {
-    const last = await tx.snapshot.get(this.#keys.lastEvent());
+    const last = await tx.snapshot.get(this.#keys.lastEvent.key({}));
     return hexEncode(last ?? BEFORE_ALL);
   }
 
   /** Fires after the next commit with an event. */
   watch(tx: Transaction): Watch {
-    return tx.watch(this.#keys.lastEvent());
+    return tx.watch(this.#keys.lastEvent.key({}));
   }
 
   /** Deletes some folded events older than `olderThanMs`. Returns whether there may be more. */
   async forget(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
-    const all = { begin: this.#keys.events().begin, end: keyAfter(this.#keys.event(folded)) };
+    const all = {
+      begin: this.#keys.event.range().begin,
+      end: keyAfter(this.#keys.event.key({ versionstamp: folded })),
+    };
     const { entries } = await tx.snapshot.getRangePage(all, { limit: FORGOTTEN_COUNT_MAX });
     const isOld = ({ value }: { readonly value: Uint8Array }) => timeOf(value) < olderThanMs;
     const firstKept = entries.findIndex((entry) => !isOld(entry));
@@ -245,7 +255,7 @@ export class JobEventLog {
     const last = old.at(-1);
     if (last === undefined) return false;
     tx.clearRange({ begin: all.begin, end: keyAfter(last.key) });
-    tx.set(this.#keys.forgottenEvent(), this.#keys.eventStamp(last.key).bytes);
+    tx.set(this.#keys.forgottenEvent.key({}), this.#keys.event.unpack(last.key).versionstamp.bytes);
     return firstKept < 0 && entries.length === FORGOTTEN_COUNT_MAX;
   }
 }

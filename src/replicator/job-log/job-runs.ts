@@ -1,6 +1,6 @@
 /** The last runs of each job: a ring of rows, written in the transactions that end the runs. */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { decodeJobRun, encodeJobRun, type JobRun } from "./job-run.ts";
 
 /** Runs kept per job. */
@@ -10,13 +10,13 @@ export class JobRuns {
   readonly #keys: ReplicatorKeys;
 
   constructor(subspace: Subspace) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   /** Newest first. */
   async list(tx: ReadTransaction, jobId: string): Promise<readonly JobRun[]> {
     const runs: JobRun[] = [];
-    const range = this.#keys.jobRuns(jobId);
+    const range = this.#keys.jobRun.range({ jobId });
     for await (const { value } of tx.getRange(range, { limit: RUNS_MAX, reverse: true })) {
       runs.push(decodeJobRun(value));
     }
@@ -26,15 +26,19 @@ export class JobRuns {
   /** Adds runs, oldest first, and deletes the oldest ones. */
   async add(tx: Transaction, jobId: string, runs: readonly JobRun[]): Promise<void> {
     if (runs.length === 0) return;
-    const range = this.#keys.jobRuns(jobId);
+    const range = this.#keys.jobRun.range({ jobId });
     const { entries } = await tx.getRangePage(range, { limit: 1, reverse: true });
-    let number = entries[0] === undefined ? 0 : this.#keys.jobRunNumber(entries[0].key);
-    for (const run of runs) tx.set(this.#keys.jobRun(jobId, ++number), encodeJobRun(run));
+    let number = entries[0] === undefined ? 0 : this.#keys.jobRun.unpack(entries[0].key).number;
+    for (const run of runs)
+      tx.set(this.#keys.jobRun.key({ jobId, number: ++number }), encodeJobRun(run));
     if (number <= RUNS_MAX) return;
-    tx.clearRange({ begin: range.begin, end: this.#keys.jobRun(jobId, number - RUNS_MAX + 1) });
+    tx.clearRange({
+      begin: range.begin,
+      end: this.#keys.jobRun.key({ jobId, number: number - RUNS_MAX + 1 }),
+    });
   }
 
   remove(tx: Transaction, jobId: string): void {
-    tx.clearRange(this.#keys.jobRuns(jobId));
+    tx.clearRange(this.#keys.jobRun.range({ jobId }));
   }
 }

@@ -9,5 +9,5 @@ export async function isOfRemovedDatabase(
   jobId: string,
 ): Promise<boolean> {
   const uuid = databaseUuidOf(jobId);
-  return uuid !== undefined && (await tx.get(keys.removedDatabase(uuid))) !== undefined;
+  return uuid !== undefined && (await tx.get(keys.removedDatabase.key({ uuid }))) !== undefined;
 }

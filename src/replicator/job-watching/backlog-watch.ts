@@ -29,7 +29,7 @@ import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "../jobs
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
@@ -83,7 +83,7 @@ export class BacklogWatch {
 
   constructor(parts: BacklogWatchParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -136,7 +136,7 @@ export class BacklogWatch {
   > {
     return this.#parts.kv.transact(
       async (tx) => {
-        const key = this.#keys.backlogRound();
+        const key = this.#keys.backlogRound.key({});
         const value = await tx.get(key);
         let round = value === undefined ? NO_ROUND : decodeRound(value);
         if (round.afterId === undefined) {
@@ -159,7 +159,7 @@ export class BacklogWatch {
   #settle(claimed: Round, round: Round): Promise<boolean> {
     return this.#parts.kv.transact(
       async (tx) => {
-        const key = this.#keys.backlogRound();
+        const key = this.#keys.backlogRound.key({});
         const value = await tx.get(key);
         const isOurs = value !== undefined && equalBytes(value, encodeRound(claimed));
         if (isOurs) tx.set(key, encodeRound(round));

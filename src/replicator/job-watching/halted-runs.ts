@@ -8,7 +8,6 @@
 import { EMPTY_BYTES, errorCode, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { Jobs, WorkerId } from "../../jobs/index.ts";
 import {
-  type KeyRange,
   type KeyValueStore,
   packTuple,
   type ReadTransaction,
@@ -19,7 +18,7 @@ import {
 } from "../../kv/index.ts";
 import { databaseUuidOf, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { type HaltedRun, ReplicatorKeys } from "../replicator-keys.ts";
+import { type HaltedRun, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 const FORMAT = 1;
 /** Rows read per transaction. They are short, and a node has some hundred runs. */
@@ -46,7 +45,7 @@ export class HaltedRuns {
 
   constructor(parts: HaltedRunsParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
   }
 
   /** Number of halts committed by this process. */
@@ -56,9 +55,9 @@ export class HaltedRuns {
 
   /** Must be called in the transaction that removes the job. */
   note(tx: Transaction, run: HaltedRun, replicationId: string | undefined): void {
-    tx.set(this.#keys.haltedRun(run), packTuple([FORMAT, replicationId ?? null]));
+    tx.set(this.#keys.haltedRun.key(run), packTuple([FORMAT, replicationId ?? null]));
     if (replicationId !== undefined) {
-      tx.set(this.#keys.haltedReplication(replicationId, run), EMPTY_BYTES);
+      tx.set(this.#keys.haltedReplication.key({ replicationId, ...run }), EMPTY_BYTES);
     }
     this.#announce(tx);
   }
@@ -69,7 +68,7 @@ export class HaltedRuns {
   }
 
   #announce(tx: Transaction): void {
-    tx.add(this.#keys.haltsChanged(), 1n);
+    tx.add(this.#keys.haltsChanged.key({}), 1n);
     tx.afterCommit(() => {
       this.#count++;
     });
@@ -77,7 +76,7 @@ export class HaltedRuns {
 
   /** Whether a run of the replication may still copy after its job was removed. */
   async isUnderWay(tx: ReadTransaction, replicationId: string): Promise<boolean> {
-    const rows = await this.#rowsIn(tx, this.#keys.haltedReplications(replicationId));
+    const rows = await this.#rows(tx, replicationId);
     return (await this.#alive(tx, rows)).length > 0;
   }
 
@@ -103,10 +102,12 @@ export class HaltedRuns {
 
   /** Runs that must end because their job, database or rule was removed. */
   async #doomed(tx: ReadTransaction): Promise<readonly HaltedRun[]> {
-    const halted = await this.#alive(tx, await this.#rowsIn(tx, this.#keys.haltedRuns()));
-    const marks = await tx.snapshot.getRangePage(this.#keys.removedDatabases());
+    const halted = await this.#alive(tx, await this.#rows(tx));
+    const marks = await tx.snapshot.getRangePage(this.#keys.removedDatabase.range());
     if (marks.entries.length === 0) return halted;
-    const uuids = new Set(marks.entries.map(({ key }) => this.#keys.removedDatabaseUuid(key)));
+    const uuids = new Set(
+      marks.entries.map(({ key }) => this.#keys.removedDatabase.unpack(key).uuid),
+    );
     const { jobs } = this.#parts;
     const ids = await jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE);
     const removed = ids.filter((id) => uuids.has(databaseUuidOf(id) ?? ""));
@@ -124,7 +125,7 @@ export class HaltedRuns {
     for (;;) {
       const { isDone, watches } = await kv.transact(async (tx) => ({
         isDone: await isOver(tx),
-        watches: [tx.watch(this.#keys.haltsChanged()), jobs.workers.watch(tx)],
+        watches: [tx.watch(this.#keys.haltsChanged.key({})), jobs.workers.watch(tx)],
       }));
       try {
         if (isDone) return;
@@ -142,10 +143,8 @@ export class HaltedRuns {
     try {
       while (!signal.aborted) {
         const { own, changed } = await kv.transact(async (tx) => ({
-          own: (await this.#rowsIn(tx, this.#keys.haltedRuns())).filter(
-            (run) => run.worker === worker,
-          ),
-          changed: tx.watch(this.#keys.haltsChanged()),
+          own: (await this.#rows(tx)).filter((run) => run.worker === worker),
+          changed: tx.watch(this.#keys.haltsChanged.key({})),
         }));
         try {
           for (const run of own) {
@@ -192,20 +191,22 @@ export class HaltedRuns {
   /** Removes the rows of ended runs. */
   async clear(tx: Transaction, runs: readonly HaltedRun[]): Promise<void> {
     for (const run of runs) {
-      const value = await tx.get(this.#keys.haltedRun(run));
+      const value = await tx.get(this.#keys.haltedRun.key(run));
       if (value === undefined) continue;
       const [, replicationId] = unpackTuple(value);
-      tx.clear(this.#keys.haltedRun(run));
+      tx.clear(this.#keys.haltedRun.key(run));
       if (replicationId !== null) {
-        tx.clear(this.#keys.haltedReplication(String(replicationId), run));
+        tx.clear(
+          this.#keys.haltedReplication.key({ replicationId: String(replicationId), ...run }),
+        );
       }
-      tx.add(this.#keys.haltsChanged(), 1n);
+      tx.add(this.#keys.haltsChanged.key({}), 1n);
     }
   }
 
   /** Removes up to a page of rows of former workers. */
   async forgetLost(tx: Transaction): Promise<void> {
-    const rows = await this.#rowsIn(tx, this.#keys.haltedRuns());
+    const rows = await this.#rows(tx);
     const alive = new Set(await this.#alive(tx, rows));
     await this.clear(
       tx,
@@ -213,9 +214,16 @@ export class HaltedRuns {
     );
   }
 
-  async #rowsIn(tx: ReadTransaction, range: KeyRange): Promise<readonly HaltedRun[]> {
+  /** The runs of a replication. Default: all runs. */
+  async #rows(tx: ReadTransaction, replicationId?: string): Promise<readonly HaltedRun[]> {
+    const { haltedRun: all, haltedReplication } = this.#keys;
+    const isAll = replicationId === undefined;
+    const range = isAll ? all.range() : haltedReplication.range({ replicationId });
     const { entries } = await tx.getRangePage(range, { limit: ROWS_MAX });
-    return entries.map(({ key }) => this.#keys.haltedRunOf(key));
+    return entries.map(({ key }) => {
+      const { worker, jobId, lock } = isAll ? all.unpack(key) : haltedReplication.unpack(key);
+      return { worker, jobId, lock };
+    });
   }
 }
 

@@ -20,7 +20,7 @@ import type { JobControls } from "../jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-input.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 /** Interval of probes, cluster-wide. */
 const PROBE_INTERVAL_MS = 5000;
@@ -53,13 +53,13 @@ export class Outages {
 
   constructor(parts: OutagesParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
   }
 
   /** Records, in the transaction that ends its run, that a job could not reach `origin`. */
   async join(tx: Transaction, origin: string, jobId: string): Promise<void> {
-    const key = this.#keys.outage(origin);
-    tx.set(this.#keys.outageMember(origin, jobId), encodeMember());
+    const key = this.#keys.outage.key({ origin });
+    tx.set(this.#keys.outageMember.key({ origin, jobId }), encodeMember());
     if ((await tx.get(key)) !== undefined) return;
     const nowMs = this.#parts.runtime.clock.nowMs();
     tx.set(key, encodeOutage({ probedAtMs: nowMs, isConfirmed: false }));
@@ -84,7 +84,7 @@ export class Outages {
   /** Probes a server, unless another node has just done so. */
   async #probe(origin: string, signal: AbortSignal): Promise<void> {
     const { runtime, kv } = this.#parts;
-    const key = this.#keys.outage(origin);
+    const key = this.#keys.outage.key({ origin });
     const nowMs = runtime.clock.nowMs();
     const outage = await kv.transact(async (tx) => {
       const value = await tx.get(key);
@@ -118,18 +118,20 @@ export class Outages {
 
   /** Removes jobs of the next page that no longer wait; after the last page, the outage. */
   async #forgetMembers(origin: string): Promise<void> {
-    const all = this.#keys.outageMembers(origin);
+    const all = this.#keys.outageMember.range({ origin });
     const after = this.#lookedUntil.get(origin);
     const range = after === undefined ? all : { ...all, begin: keyAfter(after) };
     const last = await this.#parts.kv.transact(async (tx) => {
       const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
       // Concurrently, because each read from a remote store is a round trip.
       const areWaiting = await Promise.all(
-        page.entries.map(({ key }) => this.#isWaiting(tx, this.#keys.outageJobId(key))),
+        page.entries.map(({ key }) =>
+          this.#isWaiting(tx, this.#keys.outageMember.unpack(key).jobId),
+        ),
       );
       for (const [index, { key }] of page.entries.entries()) if (!areWaiting[index]) tx.clear(key);
       const { entries: left } = await tx.getRangePage(all, { limit: 1 });
-      if (left.length === 0) tx.clear(this.#keys.outage(origin));
+      if (left.length === 0) tx.clear(this.#keys.outage.key({ origin }));
       return page.stoppedBy === "exhausted" ? undefined : page.entries.at(-1)?.key;
     });
     if (last === undefined) this.#lookedUntil.delete(origin);
@@ -171,13 +173,14 @@ export class Outages {
     const spreadSec = Math.min(RETURN_SEC_MAX, Math.ceil(memberCount / RETURNS_PER_SEC));
     for (let left = MEMBERS_MAX; left === MEMBERS_MAX; ) {
       left = await kv.transact(async (tx) => {
-        const range = this.#keys.outageMembers(origin);
+        const range = this.#keys.outageMember.range({ origin });
         const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
         for (const { key } of page.entries) {
           tx.clear(key);
-          if (makesDue) await this.#makeDue(tx, this.#keys.outageJobId(key), spreadSec);
+          if (makesDue)
+            await this.#makeDue(tx, this.#keys.outageMember.unpack(key).jobId, spreadSec);
         }
-        if (page.entries.length < MEMBERS_MAX) tx.clear(this.#keys.outage(origin));
+        if (page.entries.length < MEMBERS_MAX) tx.clear(this.#keys.outage.key({ origin }));
         return page.entries.length;
       });
     }
@@ -195,7 +198,7 @@ export class Outages {
   }
 
   async #memberCount(origin: string): Promise<number> {
-    let range = this.#keys.outageMembers(origin);
+    let range = this.#keys.outageMember.range({ origin });
     let count = 0;
     for (;;) {
       const page = await this.#parts.kv.read((tx) => tx.getRangePage(range));
@@ -217,10 +220,10 @@ export async function knownOutages(
   tx: ReadTransaction,
   keys: ReplicatorKeys,
 ): Promise<readonly KnownOutage[]> {
-  const page = await tx.getRangePage(keys.outages(), { limit: OUTAGES_MAX });
+  const page = await tx.getRangePage(keys.outage.range(), { limit: OUTAGES_MAX });
   return page.entries.map(({ key, value }) => ({
     ...decodeOutage(value),
-    origin: keys.outageOrigin(key),
+    origin: keys.outage.unpack(key).origin,
   }));
 }
 

@@ -18,7 +18,7 @@ import {
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { LOCAL_RULE_TYPE, RULE_TYPE } from "../jobs/rule-jobs.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { WatchedPlace } from "../request/watched-place.ts";
 
 /** Queue type of watchers; the id is the source. */
@@ -51,7 +51,7 @@ export class ParkedJobs {
   readonly #jobs: Jobs;
 
   constructor(subspace: Subspace, jobs: Jobs) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.#jobs = jobs;
   }
 
@@ -65,12 +65,12 @@ export class ParkedJobs {
     { jobId, updateSequence }: Omit<ParkedJob, "database">,
   ): Promise<void> {
     await this.remove(tx, jobId);
-    tx.set(this.#keys.parkedJob(jobId), packTuple([FORMAT, source, database]));
+    tx.set(this.#keys.parkedJob.key({ jobId }), packTuple([FORMAT, source, database]));
     const sequence = packTuple([FORMAT, JSON.stringify(updateSequence)]);
-    tx.set(this.#keys.watched(source, database, jobId), sequence);
-    const newRow = this.#keys.newlyParked(source, tx.nextUserVersion());
+    tx.set(this.#keys.watched.key({ source, database, jobId }), sequence);
+    const newRow = this.#keys.newlyParked.newKey({ source }, tx.nextUserVersion());
     tx.setVersionstampedKey(newRow, packTuple([FORMAT, database, jobId]));
-    tx.add(this.#keys.parkedChanged(source), 1n);
+    tx.add(this.#keys.parkedChanged.key({ source }), 1n);
     const watcher = { type: SOURCE_WATCH_TYPE, id: source };
     const isWatched = (await this.#jobs.schedule(tx, watcher)) !== undefined;
     if (!isWatched) await this.#jobs.add(tx, watcher, {});
@@ -78,18 +78,18 @@ export class ParkedJobs {
 
   /** Call it when the job runs, waits or is removed. No effect if it is not parked. */
   async remove(tx: Transaction, jobId: string): Promise<void> {
-    const key = this.#keys.parkedJob(jobId);
+    const key = this.#keys.parkedJob.key({ jobId });
     const value = await tx.get(key);
     if (value === undefined) return;
     const [format, source, database] = unpackTuple(value);
     assert(format === FORMAT, "A parked job has a format of this version");
     tx.clear(key);
-    tx.clear(this.#keys.watched(String(source), String(database), jobId));
+    tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
   }
 
   /** Returns those of the jobs that are parked. */
   async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
-    const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob(jobId)));
+    const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob.key({ jobId })));
     return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
   }
 
@@ -99,10 +99,11 @@ export class ParkedJobs {
     afterId: string,
     lastId: string,
   ): Promise<ReadonlySet<string>> {
-    const begin = keyAfter(this.#keys.parkedJob(afterId));
-    const end = keyAfter(this.#keys.parkedJob(lastId));
+    const begin = keyAfter(this.#keys.parkedJob.key({ jobId: afterId }));
+    const end = keyAfter(this.#keys.parkedJob.key({ jobId: lastId }));
     const ids = new Set<string>();
-    for await (const { key } of tx.getRange({ begin, end })) ids.add(this.#keys.parkedJobId(key));
+    for await (const { key } of tx.getRange({ begin, end }))
+      ids.add(this.#keys.parkedJob.unpack(key).jobId);
     return ids;
   }
 
@@ -116,26 +117,26 @@ export class ParkedJobs {
       limit,
     }: { readonly database?: string; readonly after?: ParkedJob; readonly limit: number },
   ): Promise<readonly ParkedJob[]> {
-    const { begin, end } = this.#keys.watchedOf(source, database);
-    const from =
-      after === undefined ? begin : this.#keys.behindWatched(source, after.database, after.jobId);
+    const { begin, end } = this.#keys.watched.range({ source, database });
+    const { watched } = this.#keys;
+    const from = after === undefined ? begin : keyAfter(watched.key({ source, ...after }));
     const page = await tx.getRangePage({ begin: from, end }, { limit });
-    return page.entries.map(({ key, value }) => ({
-      ...this.#keys.watchedJob(key),
-      updateSequence: sequenceOf(value),
-    }));
+    return page.entries.map(({ key, value }) => {
+      const { database: name, jobId } = watched.unpack(key);
+      return { database: name, jobId, updateSequence: sequenceOf(value) };
+    });
   }
 
   /** Returns jobs parked since the source was last compared, and deletes these rows. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
-    const page = await tx.getRangePage(this.#keys.newlyParkedOf(source), { limit });
+    const page = await tx.getRangePage(this.#keys.newlyParked.range({ source }), { limit });
     const named = page.entries.map(({ key, value }) => {
       tx.clear(key);
       const [, database, jobId] = unpackTuple(value);
       return { database: String(database), jobId: String(jobId) };
     });
     const rows = await tx.getMany(
-      named.map(({ database, jobId }) => this.#keys.watched(source, database, jobId)),
+      named.map(({ database, jobId }) => this.#keys.watched.key({ source, database, jobId })),
     );
     return named.flatMap((job, index) => {
       const row = rows[index];
@@ -145,7 +146,7 @@ export class ParkedJobs {
 
   /** Deletes a page of newly parked rows before a full comparison. Returns whether more remain. */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
-    const { begin, end } = this.#keys.newlyParkedOf(source);
+    const { begin, end } = this.#keys.newlyParked.range({ source });
     const limit = CLEARED_KEYS_MAX;
     const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
     const last = entries.at(-1);
@@ -155,7 +156,7 @@ export class ParkedJobs {
 
   /** Fires after the next commit that parks a job of the source. */
   watch(tx: Transaction, source: string): Watch {
-    return tx.watch(this.#keys.parkedChanged(source));
+    return tx.watch(this.#keys.parkedChanged.key({ source }));
   }
 }
 

@@ -1,6 +1,6 @@
 /** Stores operators' decisions (`job-control.ts`). */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { decodeHazard, encodeHazard, type Hazard, NO_HAZARD } from "./hazard.ts";
 import { type ControlEvent, type JobControl, UNTOUCHED } from "./job-control.ts";
 import { decodeJobControl, encodeJobControl } from "./job-control-record.ts";
@@ -11,17 +11,17 @@ export class JobControls {
   readonly #keys: ReplicatorKeys;
 
   constructor(subspace: Subspace) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   async get(tx: ReadTransaction, jobId: string): Promise<JobControl> {
-    const value = await tx.get(this.#keys.jobControl(jobId));
+    const value = await tx.get(this.#keys.jobControl.key({ jobId }));
     return value === undefined ? UNTOUCHED : decodeJobControl(value);
   }
 
   /** In the order of `jobIds`. */
   async getMany(tx: ReadTransaction, jobIds: readonly string[]): Promise<readonly JobControl[]> {
-    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobControl(jobId)));
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobControl.key({ jobId })));
     return values.map((value) => (value === undefined ? UNTOUCHED : decodeJobControl(value)));
   }
 
@@ -35,13 +35,13 @@ export class JobControls {
       decision,
       events: [event, ...present.events].slice(0, EVENTS_MAX),
     };
-    tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
+    tx.set(this.#keys.jobControl.key({ jobId }), encodeJobControl(control));
   }
 
   /** Carries a pause over to a job that replaces a paused one. */
   keepPause(tx: Transaction, jobId: string, { decision, events }: JobControl): void {
     const control: JobControl = { isPaused: true, restartAt: undefined, decision, events };
-    tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
+    tx.set(this.#keys.jobControl.key({ jobId }), encodeJobControl(control));
   }
 
   /** Clears the restart position once the restarted run has written a checkpoint. */
@@ -53,23 +53,23 @@ export class JobControls {
     const control = await this.get(tx, jobId);
     if (control.restartAt?.decision !== decision) return;
     const ended = encodeJobControl({ ...control, restartAt: undefined });
-    tx.set(this.#keys.jobControl(jobId), ended);
+    tx.set(this.#keys.jobControl.key({ jobId }), ended);
   }
 
   async hazard(tx: ReadTransaction, jobId: string): Promise<Hazard> {
-    const value = await tx.get(this.#keys.hazard(jobId));
+    const value = await tx.get(this.#keys.hazard.key({ jobId }));
     return value === undefined ? NO_HAZARD : decodeHazard(value);
   }
 
   /** Stores a hazard; deletes the record if it is empty. */
   setHazard(tx: Transaction, jobId: string, hazard: Hazard): void {
-    const key = this.#keys.hazard(jobId);
+    const key = this.#keys.hazard.key({ jobId });
     if (hazard.work === undefined && hazard.deathCount === 0) tx.clear(key);
     else tx.set(key, encodeHazard(hazard));
   }
 
   remove(tx: Transaction, jobId: string): void {
-    tx.clear(this.#keys.jobControl(jobId));
-    tx.clear(this.#keys.hazard(jobId));
+    tx.clear(this.#keys.jobControl.key({ jobId }));
+    tx.clear(this.#keys.hazard.key({ jobId }));
   }
 }

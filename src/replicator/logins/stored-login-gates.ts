@@ -23,7 +23,7 @@ import {
   settleLogin,
 } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
@@ -44,7 +44,7 @@ export class StoredLoginGates implements LoginGates {
 
   constructor(parts: StoredLoginGatesParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
   }
 
   async enter(
@@ -132,7 +132,7 @@ export class StoredLoginGates implements LoginGates {
 
   #key(account: Account): Uint8Array {
     const name = utf8Encode(placeOf(account));
-    return this.#keys.loginGate(this.#parts.runtime.digests.md5(name));
+    return this.#keys.loginGate.key({ digest: this.#parts.runtime.digests.md5(name) });
   }
 }
 

@@ -13,7 +13,7 @@ import type { JobIndex } from "../job-lists/job-index.ts";
 import { StatusCounts, sum } from "../job-lists/status-counts.ts";
 import { type KnownOutage, knownOutages } from "../job-watching/outages.ts";
 import { parseCauseKey } from "../jobs/failure-cause.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 import { NodeStore } from "./node-store.ts";
 
@@ -58,7 +58,7 @@ export class ClusterEndpoints {
 
   constructor(parts: ClusterEndpointsParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
     this.#store = new NodeStore(parts.subspace);
   }

@@ -1,7 +1,7 @@
 /** Stores the nodes' reports and drain orders. Calls run within the caller's transaction. */
 import { EMPTY_BYTES } from "../../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction, Watch } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { decodeReport, encodeReport, type NodeId, type NodeReport } from "./node-report.ts";
 
 export interface StoredNode {
@@ -15,42 +15,42 @@ export class NodeStore {
   readonly #keys: ReplicatorKeys;
 
   constructor(subspace: Subspace) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   report(tx: Transaction, id: NodeId, report: NodeReport): void {
-    tx.set(this.#keys.node(id), encodeReport(report));
+    tx.set(this.#keys.node.key({ node: id }), encodeReport(report));
   }
 
   async isDraining(tx: ReadTransaction, id: NodeId): Promise<boolean> {
-    return (await tx.get(this.#keys.drain(id))) !== undefined;
+    return (await tx.get(this.#keys.drain.key({ node: id }))) !== undefined;
   }
 
   /** Fires when a drain order of any node changes. */
   watchDrains(tx: Transaction): Watch {
-    return tx.watch(this.#keys.drainsChanged());
+    return tx.watch(this.#keys.drainsChanged.key({}));
   }
 
   /** Returns whether the order changed. */
   async setDraining(tx: Transaction, id: NodeId, isDraining: boolean): Promise<boolean> {
     if ((await this.isDraining(tx, id)) === isDraining) return false;
-    if (isDraining) tx.set(this.#keys.drain(id), EMPTY_BYTES);
-    else tx.clear(this.#keys.drain(id));
-    tx.add(this.#keys.drainsChanged(), 1n);
+    if (isDraining) tx.set(this.#keys.drain.key({ node: id }), EMPTY_BYTES);
+    else tx.clear(this.#keys.drain.key({ node: id }));
+    tx.add(this.#keys.drainsChanged.key({}), 1n);
     return true;
   }
 
   /** Removes a process that has ended. */
   remove(tx: Transaction, id: NodeId): void {
-    tx.clear(this.#keys.node(id));
-    tx.clear(this.#keys.drain(id));
+    tx.clear(this.#keys.node.key({ node: id }));
+    tx.clear(this.#keys.drain.key({ node: id }));
   }
 
   /** All reports, by id. */
   async list(tx: ReadTransaction): Promise<readonly StoredNode[]> {
     const found: StoredNode[] = [];
-    for await (const { key, value } of tx.getRange(this.#keys.nodes())) {
-      const id = this.#keys.nodeId(key);
+    for await (const { key, value } of tx.getRange(this.#keys.node.range())) {
+      const id = this.#keys.node.unpack(key).node;
       const report = decodeReport(value);
       if (report !== undefined)
         found.push({ id, report, isDraining: await this.isDraining(tx, id) });

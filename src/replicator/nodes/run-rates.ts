@@ -10,7 +10,7 @@ import {
   type Transaction,
   unpackTuple,
 } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { NodeId } from "./node-report.ts";
 
 export const MINUTE_MS = 60_000;
@@ -62,20 +62,22 @@ export class RunRates {
   readonly #keys: ReplicatorKeys;
 
   constructor(subspace: Subspace) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
   }
 
   /** Writes the process's counts of a minute. */
   write(tx: Transaction, id: NodeId, startMs: number, counts: RunCounts): void {
-    tx.set(this.#keys.runRate(startMs, id), encodeCounts(counts));
+    tx.set(this.#keys.runRate.key({ startMs, node: id }), encodeCounts(counts));
   }
 
   /** Counts of the last hour for all processes, oldest minute first. */
   async hour(tx: ReadTransaction, nowMs: number): Promise<readonly MinuteCounts[]> {
     const firstMs = minuteOf(nowMs) - (RATE_MINUTES - 1) * MINUTE_MS;
+    const { runRate } = this.#keys;
+    const range = { begin: runRate.prefixKey({ startMs: firstMs }), end: runRate.range().end };
     const found = new Map<number, RunCounts>();
-    for await (const { key, value } of tx.getRange(this.#keys.runRatesFrom(firstMs))) {
-      const startMs = this.#keys.runRateMinute(key);
+    for await (const { key, value } of tx.getRange(range)) {
+      const { startMs } = runRate.unpack(key);
       found.set(startMs, combined(found.get(startMs) ?? NO_RUNS, decodeCounts(value), NO_RUNS));
     }
     return Array.from({ length: RATE_MINUTES }, (_, index) => {
@@ -86,7 +88,9 @@ export class RunRates {
 
   /** Deletes counts older than an hour. */
   forget(tx: Transaction, nowMs: number): void {
-    tx.clearRange(this.#keys.runRatesBefore(minuteOf(nowMs) - RATE_MINUTES * MINUTE_MS));
+    const { runRate } = this.#keys;
+    const startMs = minuteOf(nowMs) - RATE_MINUTES * MINUTE_MS;
+    tx.clearRange({ begin: runRate.range().begin, end: runRate.prefixKey({ startMs }) });
   }
 }
 

@@ -20,7 +20,7 @@ import {
   type Transaction,
   unpackTuple,
 } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Members, replicationMembers } from "../request/parse-fields.ts";
 
 /** Stored forms; the first element is the format version. */
@@ -63,12 +63,12 @@ export class RuleStore {
   readonly #seal: Seal | undefined;
 
   constructor(subspace: Subspace, seal: Seal | undefined) {
-    this.#keys = new ReplicatorKeys(subspace);
+    this.#keys = replicatorKeys(subspace);
     this.#seal = seal;
   }
 
   async get(tx: ReadTransaction, name: string): Promise<StoredRule | undefined> {
-    const value = await tx.get(this.#keys.rule(name));
+    const value = await tx.get(this.#keys.rule.key({ name }));
     return value && this.#decode(name, value);
   }
 
@@ -81,13 +81,17 @@ export class RuleStore {
     const plain = utf8Encode(printJson(content));
     const bytes = this.#seal === undefined ? plain : this.#seal.seal(plain, placeOf(name));
     const isSealed = this.#seal === undefined ? 0 : 1;
-    tx.set(this.#keys.rule(name), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
+    tx.set(this.#keys.rule.key({ name }), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
   }
 
   /** Also removes the rows of its databases in the background, but not its jobs. */
   remove(tx: Transaction, name: string, { uuid }: RuleIdentity, nowMs: number): void {
-    tx.clear(this.#keys.rule(name));
-    removeInBackground(tx, this.#keys.ruleDatabases(uuid), { kind: "rule", subject: name, nowMs });
+    tx.clear(this.#keys.rule.key({ name }));
+    removeInBackground(tx, this.#keys.ruleDatabase.range({ uuid }), {
+      kind: "rule",
+      subject: name,
+      nowMs,
+    });
   }
 
   /** By name, after `after`. */
@@ -95,18 +99,18 @@ export class RuleStore {
     tx: ReadTransaction,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
   ): Promise<readonly NamedRule[]> {
-    const { begin, end } = this.#keys.rules();
-    const from = after === undefined ? begin : keyAfter(this.#keys.rule(after));
+    const { begin, end } = this.#keys.rule.range();
+    const from = after === undefined ? begin : keyAfter(this.#keys.rule.key({ name: after }));
     const { entries } = await tx.getRangePage({ begin: from, end }, { limit });
     return entries.map(({ key, value }) => {
-      const name = this.#keys.ruleName(key);
+      const name = this.#keys.rule.unpack(key).name;
       return { name, ...this.#decode(name, value) };
     });
   }
 
   /** Seals the rule with the current key. Returns whether that changed anything. */
   async renewSeal(tx: Transaction, name: string): Promise<boolean> {
-    const value = await tx.get(this.#keys.rule(name));
+    const value = await tx.get(this.#keys.rule.key({ name }));
     if (value === undefined || this.#seal === undefined) return false;
     const { bytes, isSealed } = rowOf(value);
     if (isSealed && this.#seal.isCurrent(bytes)) return false;
@@ -126,11 +130,19 @@ export class RuleStore {
       limit,
     }: { readonly after?: string; readonly last?: string | undefined; readonly limit: number },
   ): Promise<readonly RuleDatabase[]> {
-    const all = this.#keys.ruleDatabases(uuid);
-    const begin = after === undefined ? all.begin : keyAfter(this.#keys.ruleDatabase(uuid, after));
-    const end = last === undefined ? all.end : keyAfter(this.#keys.ruleDatabase(uuid, last));
+    const all = this.#keys.ruleDatabase.range({ uuid });
+    const begin =
+      after === undefined
+        ? all.begin
+        : keyAfter(this.#keys.ruleDatabase.key({ uuid, database: after }));
+    const end =
+      last === undefined
+        ? all.end
+        : keyAfter(this.#keys.ruleDatabase.key({ uuid, database: last }));
     const { entries } = await tx.getRangePage({ begin, end }, { limit });
-    return entries.map(({ key, value }) => decodeDatabase(this.#keys.ruleDatabaseName(key), value));
+    return entries.map(({ key, value }) =>
+      decodeDatabase(this.#keys.ruleDatabase.unpack(key).database, value),
+    );
   }
 
   /** In the order of the names; undefined for a database without a job of the rule. */
@@ -139,7 +151,9 @@ export class RuleStore {
     { uuid }: Pick<RuleIdentity, "uuid">,
     names: readonly string[],
   ): Promise<readonly (RuleDatabase | undefined)[]> {
-    const values = await tx.getMany(names.map((name) => this.#keys.ruleDatabase(uuid, name)));
+    const values = await tx.getMany(
+      names.map((name) => this.#keys.ruleDatabase.key({ uuid, database: name })),
+    );
     return names.map((name, index) => {
       const value = values[index];
       return value === undefined ? undefined : decodeDatabase(name, value);
@@ -152,11 +166,11 @@ export class RuleStore {
     { database, generation, securityDigest }: RuleDatabase,
   ): void {
     const value = packTuple([FORMAT, generation, securityDigest ?? null]);
-    tx.set(this.#keys.ruleDatabase(uuid, database), value);
+    tx.set(this.#keys.ruleDatabase.key({ uuid, database }), value);
   }
 
   removeDatabase(tx: Transaction, { uuid }: Pick<RuleIdentity, "uuid">, database: string): void {
-    tx.clear(this.#keys.ruleDatabase(uuid, database));
+    tx.clear(this.#keys.ruleDatabase.key({ uuid, database }));
   }
 
   #decode(name: string, value: Uint8Array): StoredRule {

@@ -9,7 +9,7 @@ import type { ReplicationFailure } from "../jobs/failing.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import { ruleBehindList, ruleFlagValue } from "../jobs/job-status.ts";
 import { RULE_TYPES } from "../jobs/rule-jobs.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { decodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
 
 export interface RuleSummary extends RuleProgress {
@@ -44,7 +44,7 @@ export class RuleSummaries {
 
   constructor(parts: RuleSummariesParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#keys = replicatorKeys(parts.subspace);
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
@@ -76,7 +76,7 @@ export class RuleSummaries {
   }
 
   async #lagSec(view: IndexView, uuid: string): Promise<number> {
-    const range = this.#keys.statusRows(ruleBehindList(uuid));
+    const range = this.#keys.statusRow.range({ list: ruleBehindList(uuid) });
     const [row] = await view.rows(range, { limit: 1, reverse: true });
     if (row === undefined) return 0;
     // The row's value is the negated time.

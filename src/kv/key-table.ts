@@ -1,0 +1,114 @@
+/**
+ * Declares the keys of a layer as one table, which yields their packing, their ranges and the rows
+ * of `docs/keyspace.md`.
+ *
+ *     const ROWS = {
+ *       job: keyRow<{ type: string; id: string }>(2, ["type", "id"], "JobFacts", "lock, schedule"),
+ *     };
+ *     const keys = keysIn(subspace, ROWS);
+ *     keys.job.key({ type: "a", id: "b" });   // the tuple (2, "a", "b") below the subspace
+ *     keys.job.range({ type: "a" });          // all jobs of the type
+ *     keys.job.unpack(key).id;
+ */
+import type { KeyShape } from "./key-shape.ts";
+import type { Subspace } from "./subspace.ts";
+import type { Key } from "./transaction.ts";
+import type { TupleItem } from "./tuple.ts";
+import { Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
+
+/** A range between two keys. */
+export interface KeyBounds {
+  readonly begin: Key;
+  readonly end: Key;
+}
+
+/** Elements of a key after its number, by name. */
+type Elements = Readonly<Record<string, TupleItem>>;
+
+/** The first elements, which all keys of a range have in common. */
+type First<Of> = { readonly [Name in keyof Of]?: Of[Name] | undefined };
+
+/** One kind of key: a number, then the named elements in this order. */
+export interface KeyRow<Of> {
+  readonly number: number;
+  readonly names: readonly (keyof Of & string)[];
+  readonly value: string;
+  readonly note: string;
+}
+
+/** `value` and `note` document the row: the stored value, and its order, lifetime and use. */
+export function keyRow<Of extends Elements>(
+  number: number,
+  names: readonly (keyof Of & string)[],
+  value: string,
+  note: string,
+): KeyRow<Of> {
+  return { number, names, value, note };
+}
+
+/** Packs and unpacks the keys of one row. */
+export class Keys<Of extends Elements> {
+  readonly #subspace: Subspace;
+  readonly #row: KeyRow<Of>;
+
+  constructor(subspace: Subspace, row: KeyRow<Of>) {
+    this.#subspace = subspace;
+    this.#row = row;
+  }
+
+  key(elements: Of): Key {
+    return this.#subspace.pack(this.#tuple(elements));
+  }
+
+  /** A key whose element `versionstamp` the commit completes. */
+  newKey(elements: Omit<Of, "versionstamp">, userVersion: number): VersionstampedBytes {
+    const versionstamp = Versionstamp.incomplete(userVersion);
+    return this.#subspace.packVersionstamped(this.#tuple({ ...elements, versionstamp }));
+  }
+
+  /** The key of these first elements alone, as a bound of a range. */
+  prefixKey(first: First<Of>): Key {
+    return this.#subspace.pack(this.#tuple(first));
+  }
+
+  /** All keys that have these first elements, and more. */
+  range(first: First<Of> = {}): KeyBounds {
+    return this.#subspace.range(this.#tuple(first));
+  }
+
+  unpack(key: Key): Of {
+    const [, ...items] = this.#subspace.unpack(key);
+    return Object.fromEntries(this.#row.names.map((name, at) => [name, items[at]])) as Of;
+  }
+
+  /** Ends before the first absent element. */
+  #tuple(elements: First<Elements>): TupleItem[] {
+    const tuple: TupleItem[] = [this.#row.number];
+    for (const name of this.#row.names) {
+      const item = elements[name];
+      if (item === undefined) break;
+      tuple.push(item);
+    }
+    return tuple;
+  }
+}
+
+type Rows = Readonly<Record<string, KeyRow<never>>>;
+
+type ElementsOf<Row> = Row extends KeyRow<infer Of> ? (Of extends Elements ? Of : never) : never;
+
+/** The keys of each row of a table. */
+export type KeysOf<Table> = { readonly [Name in keyof Table]: Keys<ElementsOf<Table[Name]>> };
+
+/** The keys of a table within a subspace. */
+export function keysIn<Table extends Rows>(subspace: Subspace, table: Table): KeysOf<Table> {
+  const keys = Object.entries(table).map(([name, row]) => [name, new Keys(subspace, row)]);
+  return Object.fromEntries(keys);
+}
+
+/** The rows of `docs/keyspace.md`, in the order of the table. */
+export function keyShapes(table: Rows): KeyShape[] {
+  return Object.values(table).map(({ number, names, value, note }) => {
+    return { key: `(${[number, ...names].join(", ")})`, value, note };
+  });
+}
