@@ -7,7 +7,7 @@ import { openLayout, renewSessionSecret, sessionSecret } from "./layout.ts";
 import type { EventCounts } from "./metrics/metrics.ts";
 import { joinNodeParts } from "./node-parts.ts";
 import { urlOf } from "./node-urls.ts";
-import type { OpenedStore } from "./open-store.ts";
+import { type OpenedStore, STORES } from "./open-store.ts";
 import { Reclaimer } from "./reclaimer.ts";
 import { establishKeys } from "./secrets/key-record.ts";
 import { Rotation } from "./secrets/rotation.ts";
@@ -62,7 +62,7 @@ export async function assembleNode(
     ...parts,
     ring: seal,
     source,
-    isSharedStore: config.store === "foundationdb",
+    isSharedStore: STORES[config.store].isShared,
     renewOthers: async () => {
       const isRenewed = await kv.transact((tx) => renewSessionSecret(tx, seal), {
         whenUnknown: "retry",

@@ -1,4 +1,4 @@
-/** The key-value store selected by the configuration. */
+/** The key-value stores, one of which the configuration selects. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
 import {
@@ -9,9 +9,9 @@ import {
   ProcessLeaseRenewer,
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
-import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
+import { KeyValueStore, MemoryEngine } from "../kv/index.ts";
 import { SUBSPACES } from "./layout.ts";
-import type { ServerConfig } from "./settings/config.ts";
+import type { ServerConfig, StoreName } from "./settings/config.ts";
 import { checkOpenedStore } from "./whole-store.ts";
 
 type StorePlace = Pick<ServerConfig, "store" | "dataDirectory" | "clusterFile" | "foundationDb">;
@@ -22,9 +22,54 @@ export interface OpenedStore {
   readonly renewer: LeaseRenewer;
 }
 
-/** Opens the store. Rejects if the checks of the whole store fail. */
+interface StoreKind {
+  /** Whether several machines can share the store. */
+  readonly isShared: boolean;
+  /** Name of the store in messages. */
+  place(config: StorePlace): string;
+  open(runtime: Runtime, config: ServerConfig): Promise<OpenedStore>;
+}
+
+/** The stores, by the value of `[tandem] store`. */
+export const STORES: Readonly<Record<StoreName, StoreKind>> = {
+  lmdb: {
+    isShared: false,
+    place: ({ dataDirectory }) => resolve(dataDirectory),
+    async open(runtime, { dataDirectory }) {
+      const directory = resolve(dataDirectory);
+      const engine = await openLmdbEngine({ runtime, directory });
+      const renewer = new LmdbLeaseRenewer(directory, SUBSPACES.jobs);
+      return { kv: new KeyValueStore({ runtime, engine }), renewer };
+    },
+  },
+  memory: {
+    isShared: false,
+    place: () => "the memory",
+    // Leases are renewed by this process's own event loop, which must not be blocked for long.
+    async open(runtime) {
+      const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+      const workers = new Workers(runtime, SUBSPACES.jobs);
+      return { kv, renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers }) };
+    },
+  },
+  foundationdb: {
+    isShared: true,
+    place({ clusterFile, foundationDb: { prefix } }) {
+      const cluster = `the cluster of ${clusterFileOf(clusterFile)}`;
+      return prefix === undefined ? cluster : `${cluster} (prefix ${JSON.stringify(prefix)})`;
+    },
+    async open(runtime, config) {
+      const { clusterFile, foundationDb } = config;
+      const store = { kind: "foundationdb", clusterFile, ...foundationDb } as const;
+      const renewer = new ProcessLeaseRenewer(store, SUBSPACES.jobs);
+      return { kv: await openCluster(runtime, config), renewer };
+    },
+  },
+};
+
+/** Opens the configured store. Rejects if the checks of the whole store fail. */
 export async function openStore(runtime: Runtime, config: ServerConfig): Promise<OpenedStore> {
-  const opened = await open(runtime, config);
+  const opened = await STORES[config.store].open(runtime, config);
   try {
     await checkOpenedStore(opened.kv, placeOf(config));
     return opened;
@@ -43,39 +88,7 @@ export async function openCluster(
   return new KeyValueStore({ runtime, engine });
 }
 
-/** Name of the store in messages. */
-export function placeOf({ store, dataDirectory, ...config }: StorePlace): string {
-  if (store !== "foundationdb") return store === "memory" ? "the memory" : resolve(dataDirectory);
-  const { prefix } = config.foundationDb;
-  const cluster = `the cluster of ${clusterFileOf(config.clusterFile)}`;
-  return prefix === undefined ? cluster : `${cluster} (prefix ${JSON.stringify(prefix)})`;
-}
-
-async function open(runtime: Runtime, config: ServerConfig): Promise<OpenedStore> {
-  switch (config.store) {
-    case "memory":
-      return renewedInLoop(runtime, new MemoryEngine({ runtime }));
-    case "foundationdb": {
-      const { clusterFile, foundationDb } = config;
-      const options = { kind: "foundationdb", clusterFile, ...foundationDb } as const;
-      return {
-        kv: await openCluster(runtime, config),
-        renewer: new ProcessLeaseRenewer(options, SUBSPACES.jobs),
-      };
-    }
-    case "lmdb": {
-      const directory = resolve(config.dataDirectory);
-      return {
-        kv: new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) }),
-        renewer: new LmdbLeaseRenewer(directory, SUBSPACES.jobs),
-      };
-    }
-  }
-}
-
-/** Leases renewed by this process's own event loop, which must not be blocked for long. */
-function renewedInLoop(runtime: Runtime, engine: Engine): OpenedStore {
-  const kv = new KeyValueStore({ runtime, engine });
-  const workers = new Workers(runtime, SUBSPACES.jobs);
-  return { kv, renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers }) };
+/** Name of the configured store in messages. */
+export function placeOf(config: StorePlace): string {
+  return STORES[config.store].place(config);
 }

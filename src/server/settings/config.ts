@@ -27,7 +27,8 @@ import { ConfigError, type Setting, sectionOf } from "./settings.ts";
 import { readServerTls, SERVER_TLS_SETTINGS, type ServerTls } from "./tls-settings.ts";
 import { USER_DATABASE_SETTINGS } from "./user-database-settings.ts";
 
-export type StoreName = "lmdb" | "memory" | "foundationdb";
+const STORE_NAMES = ["lmdb", "memory", "foundationdb"] as const;
+export type StoreName = (typeof STORE_NAMES)[number];
 export type NodeType = "api_frontend" | "replication";
 
 /**
@@ -120,7 +121,7 @@ export const START_SETTINGS = {
   bindAddress: chttpd.text("bind_address", "127.0.0.1", {
     meaning: "address to listen on; anything but loopback needs an administrator",
   }),
-  store: tandem.choice("store", "lmdb", ["lmdb", "memory", "foundationdb"], {
+  store: tandem.choice("store", "lmdb", STORE_NAMES, {
     meaning: "engine of the store; `memory`: all data is lost at exit",
   }),
   nodeName: tandem.text("node_name", undefined, {
