@@ -291,21 +291,21 @@ test("subscribe_wait_multiple", async () => {
   await add(J1);
   await add(J2);
   const both = [await subscribe(J1), await subscribe(J2)];
-  const helds: HeldJob[] = [];
+  const heldJobs: HeldJob[] = [];
   for (let count = 0; count < 2; count++) {
     const { held, job } = await acceptOne();
-    helds.push(held);
+    heldJobs.push(held);
     expect(await next(...both)).toMatchObject(changed({ id: job.id, state: "running" }));
     expect(await silence(...both)).toBeUndefined();
   }
-  for (const held of helds) await update(held, { updated: true });
+  for (const held of heldJobs) await update(held, { updated: true });
   const events = [await next(...both), await next(...both)] as (SubscriptionEvent & {
     kind: "changed";
   })[];
   expect(events.map(({ job }) => job.id).toSorted()).toEqual(["j1", "j2"]);
-  await finish(helds[0] as HeldJob);
+  await finish(heldJobs[0] as HeldJob);
   const finished = await subscriptions.wait(both, { state: "finished" });
-  expect(finished).toMatchObject(changed({ id: helds[0]?.id as string, state: "finished" }));
+  expect(finished).toMatchObject(changed({ id: heldJobs[0]?.id as string, state: "finished" }));
   const waiting = next(...both);
   for (const subscription of both) subscription.unsubscribe();
   expect(await waiting).toBeUndefined();
