@@ -33,7 +33,7 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|CouchDB )/.test(line));
 
-test("every test that the page names is there", () => {
+test("every test named on the page exists", () => {
   expect(rows.length).toBeGreaterThan(60);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });
@@ -46,6 +46,6 @@ test.each([
     "missing: couchdb-replicator/nosuch.test.ts",
   ],
   ["| `x` | none yet |", "neither a test nor a reason:  `x` "],
-])("a row that is wrong is noticed: %s", (row, mistake) => {
+])("rejects a row with a mistake: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });

@@ -115,7 +115,7 @@ async function told(watch: AlertWatch): Promise<Told[]> {
 
 const whats = async (watch: AlertWatch) => (await told(watch)).map(({ what }) => what);
 
-test("a job that keeps failing is told once; its recovery is told, and arms it again", async () => {
+test("alerts once for a job that keeps failing and once for its recovery, then rearms", async () => {
   const watch = await begun();
   const id = await addJob("a");
   for (let tries = 0; tries < 3; tries++) {
@@ -136,7 +136,7 @@ test("a job that keeps failing is told once; its recovery is told, and arms it a
   expect(await whats(watch)).toEqual(["failing firing", "failing resolved"]);
 });
 
-test("stalls and ends of jobs are told, and a removed job has no breaches", async () => {
+test("alerts on stalled and ended jobs; a removed job has no breaches", async () => {
   const watch = await begun();
   const [id, done] = [await addJob("a"), await addJob("b")];
   await change(id, { stallCount: 1 });
@@ -149,7 +149,7 @@ test("stalls and ends of jobs are told, and a removed job has no breaches", asyn
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
-test("documents that are left behind are told, and that they have arrived", async () => {
+test("alerts on failed documents and on their later arrival", async () => {
   const watch = await begun();
   const id = await addJob("a");
   const { kv, node } = world;
@@ -162,7 +162,7 @@ test("documents that are left behind are told, and that they have arrived", asyn
   expect(await whats(watch)).toEqual(["left_behind firing", "left_behind resolved"]);
 });
 
-test("a lag is told when it is long, and is over when it is half as long", async () => {
+test("alerts on a long lag and clears it once the lag has halved", async () => {
   const watch = await begun();
   const id = await addJob("a");
   await behindSince(id, START_MS);
@@ -181,7 +181,7 @@ test("a lag is told when it is long, and is over when it is half as long", async
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("what happened while nobody followed is found in the lists", async () => {
+test("events that occurred without a follower are in the lists", async () => {
   const watch = await begun();
   const ids = await Promise.all(["a", "b", "c"].map(addJob));
   const [first, second] = ids as [string, string];
@@ -202,7 +202,7 @@ test("what happened while nobody followed is found in the lists", async () => {
   expect(await whats(watch)).toEqual([]);
 });
 
-test("one node derives alerts; when it is gone another goes on, and nothing is told twice", async () => {
+test("one node derives alerts; after it stops another continues without repeating any", async () => {
   const watch = await begun();
   const other = world.watch();
   const id = await addJob("a");
@@ -223,7 +223,7 @@ test("one node derives alerts; when it is gone another goes on, and nothing is t
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
 });
 
-test("kinds that nobody wants are not told, and are found when somebody does", async () => {
+test("kinds without subscribers are not announced, and are found once someone subscribes", async () => {
   const watch = await begun();
   const id = await addJob("a");
   world.settings.kinds = ["stalled"];

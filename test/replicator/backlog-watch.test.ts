@@ -56,7 +56,7 @@ async function open() {
   };
 }
 
-test("each job is asked about once in a round, by all nodes together, and few at a time", async () => {
+test("the nodes together poll each job once per round, a few jobs at a time", async () => {
   const node = await open();
   await node.pass(58);
   expect(node.askedAtMs.length).toBe(JOBS);
@@ -67,7 +67,7 @@ test("each job is asked about once in a round, by all nodes together, and few at
   await node.close();
 });
 
-test("a job that waits is behind since its source first said so, until it says that nothing is to come", async () => {
+test("a waiting job is behind from the first pending change until its source reports none", async () => {
   const node = await open();
   const id = node.ids[0] as string;
   await node.pass(30);
@@ -86,7 +86,7 @@ test("a job that waits is behind since its source first said so, until it says t
   await node.close();
 });
 
-test("a paused job is asked about, and one that has ended is not", async () => {
+test("polls paused jobs, but not jobs that have ended", async () => {
   const node = await open();
   const [paused, cancelled] = node.ids as [string, string];
   await node.world.until(node.replicator.commands.pause(paused, { userName: null }));
@@ -98,7 +98,7 @@ test("a paused job is asked about, and one that has ended is not", async () => {
   await node.close();
 });
 
-test("however slow the store is, one node alone looks for jobs", async () => {
+test("a single node scans for jobs, however slow the store is", async () => {
   const node = await open();
   for (const { jobs, simulated, look } of node.watchers) {
     look.mockImplementation(async (...args) => {
@@ -113,7 +113,7 @@ test("however slow the store is, one node alone looks for jobs", async () => {
   await node.close();
 });
 
-test("a parked job is neither asked about nor read", async () => {
+test("a parked job is neither polled nor read", async () => {
   const node = await open();
   const parkedIds = node.ids.filter((_, index) => index % 3 !== 0);
   const database = await node.world.until(
@@ -136,7 +136,7 @@ test("a parked job is neither asked about nor read", async () => {
   await node.close();
 });
 
-test("of jobs about which there is nothing to ask, a hundred are read in a turn, twenty at once", async () => {
+test("scans jobs without a source to poll in batches of a hundred, twenty at a time", async () => {
   const node = await open();
   await node.world.until(
     node.kv.transact(async (tx) => {
@@ -165,7 +165,7 @@ test("of jobs about which there is nothing to ask, a hundred are read in a turn,
   await node.close();
 });
 
-test("when the node that looks for jobs dies, another one takes its turn", async () => {
+test("another node takes over when the scanning node dies", async () => {
   const node = await open();
   let hasDied = false;
   for (const { jobs, simulated, look } of node.watchers.slice(1)) {

@@ -131,7 +131,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "its document asks for another replication",
+    "its document requests another replication",
     async (ask) => {
       const { rev } = await ask("PUT /_replicator/job", BODY);
       return () =>
@@ -155,7 +155,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "an operator cancels all that match",
+    "an operator cancels all matching jobs",
     async (ask) => {
       await ask("PUT /_replicator/job", BODY);
       return () => ask("POST /_tandem/jobs/_cancel?database=_replicator");
@@ -175,7 +175,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
   ],
 ];
 
-test.each(WAYS)("nothing is written after the answer when %s", async (_, make) => {
+test.each(WAYS)("nothing is written after the response when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode();
   const end = await make(ask);
   await seesWrites(20);
@@ -183,7 +183,7 @@ test.each(WAYS)("nothing is written after the answer when %s", async (_, make) =
   await rests();
 });
 
-test.each(WAYS)("a slow write is waited for when %s", async (_, make) => {
+test.each(WAYS)("waits for a slow write when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
   const end = await make(ask);
   await seesWrites(2);
@@ -191,7 +191,7 @@ test.each(WAYS)("a slow write is waited for when %s", async (_, make) => {
   await rests();
 });
 
-test("a node that stops waits five seconds for each of: a slow write, its last checkpoint, the answer to that", async () => {
+test("a stopping node waits up to five seconds each for a slow write, its last checkpoint and the response to it", async () => {
   const { ask, seesWrites, stop, world } = await openBusyNode(0, SLOW_WRITE_MS);
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(2);
@@ -201,7 +201,7 @@ test("a node that stops waits five seconds for each of: a slow write, its last c
 });
 
 test.each([false, true])(
-  "a slow write is waited for before _replicate answers a cancel, continuous: %s",
+  "_replicate waits for a slow write before it answers a cancel, continuous: %s",
   async (continuous) => {
     const { ask, api, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
     const body = { ...BODY, continuous };
@@ -226,7 +226,7 @@ test.each([false, true])(
   },
 );
 
-test("a document that is deleted and written again has one run at a time", async () => {
+test("a document that is deleted and re-created has one run at a time", async () => {
   const { ask, writes, seesWrites, world } = await openBusyNode();
   let { rev } = await ask("PUT /_replicator/job", BODY);
   const ends: number[] = [];
@@ -243,7 +243,7 @@ test("a document that is deleted and written again has one run at a time", async
   }
 });
 
-test("a job of another document waits until the run that was cancelled has ended", async () => {
+test("a job of another document waits until the cancelled run has ended", async () => {
   const { api, ask, document, replicator, world, names, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);
@@ -260,7 +260,7 @@ test("a job of another document waits until the run that was cancelled has ended
   expect(last).toEqual(["replication.accepted", "replication.halted", "replication.started"]);
 });
 
-test("the run of a node that died is waited for until the node has lost its lease", async () => {
+test("waits for the run of a dead node until the node's lease expires", async () => {
   const { ask, document, simulated, world, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);
@@ -278,7 +278,7 @@ test("the run of a node that died is waited for until the node has lost its leas
   expect(world.time.nowMs - cancelledMs).toBeLessThan(20_000);
 });
 
-test("a job that is cancelled while it runs costs no more than six other transactions", async () => {
+test("cancelling a running job takes at most six additional transactions", async () => {
   const { ask, kv, document, replicator, world, seesWrites } = await openBusyNode(0);
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);

@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) void node.stop();
 });
 
-test("a continuous job is charged while it runs, and its group knows of it", async () => {
+test("a continuous job is charged while it runs, and its group's usage reflects it", async () => {
   const time = new VirtualTime();
   const clock = {
     nowMs: () => Date.UTC(2026, 0, 1) + time.nowMs,

@@ -76,7 +76,7 @@ async function stopInTheMidst() {
   return { far, node, jobId, release: () => released.resolve() };
 }
 
-test("a run that is asked to stop writes a last checkpoint", async () => {
+test("a run writes a last checkpoint when it is asked to stop", async () => {
   const { far, node, release } = await stopInTheMidst();
   release();
   await node.event("replication.ended", ({ state }) => state === "pending");
@@ -84,7 +84,7 @@ test("a run that is asked to stop writes a last checkpoint", async () => {
   expect(await localsOf(far)).toHaveLength(1);
 });
 
-test("a run whose job was taken away writes no checkpoint, though it has copied something", async () => {
+test("a run that lost its job writes no checkpoint, even after copying documents", async () => {
   const { far, node, jobId, release } = await stopInTheMidst();
   const name = { type: REPLICATION_JOB_TYPE, id: jobId };
   await node.kv.transact((tx) => node.jobs.remove(tx, name));
@@ -108,7 +108,7 @@ const hurried =
     };
   };
 
-test("a continuous job that is cancelled writes a last checkpoint, from which the same replication goes on", async () => {
+test("a cancelled continuous job writes a last checkpoint, from which the same replication resumes", async () => {
   const writes: string[] = [];
   const { far, node } = await open(["one"], ({ url, body }, pass) => {
     if (url.endsWith("/_bulk_docs")) writes.push(Buffer.from(body as Uint8Array).toString());
@@ -131,7 +131,7 @@ test("a continuous job that is cancelled writes a last checkpoint, from which th
   expect([writesOf("one").length, writesOf("two").length]).toEqual([1, 1]);
 });
 
-test("a target that does not answer holds a cancel up no longer than a last checkpoint may take", async () => {
+test("an unresponsive target delays a cancel only as long as a last checkpoint may take", async () => {
   let isDead = false;
   const far = await openFarServer((request, pass) => {
     if (!isDead) return pass();
@@ -154,7 +154,7 @@ test("a target that does not answer holds a cancel up no longer than a last chec
   expect(await localsOf(far)).toEqual([]);
 });
 
-test("a job whose node is dead is cancelled all the same", async () => {
+test("a job can be cancelled although its node is dead", async () => {
   const node = await openNode({ runtimeOver: hurried(6000) });
   nodes.push(node);
   const jobId = await start(node, { continuous: true });
@@ -169,7 +169,7 @@ test("a job whose node is dead is cancelled all the same", async () => {
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
-test("both sides make durable what they have before the checkpoint is written to either", async () => {
+test("both sides commit their data before the checkpoint is written to either", async () => {
   const { far, node } = await open([]);
   node.start();
   await far.ask("PUT /source");
@@ -191,7 +191,7 @@ test("both sides make durable what they have before the checkpoint is written to
 });
 
 test.each([408, 500, 503])(
-  "a target that answers %i when it is to make durable what it has gets no checkpoint",
+  "a target that answers a commit with %i gets no checkpoint",
   async (status) => {
     const { far, node } = await open(["one"], async ({ url }, pass) => {
       const answer = await pass();
@@ -214,7 +214,7 @@ test.each([408, 500, 503])(
 );
 
 test.each([404, 405, 501])(
-  "a target that answers %i when it is to make durable what it has does so by itself",
+  "a target that answers a commit with %i is durable without one",
   async (status) => {
     const { far, node } = await open(["one"], async ({ url }, pass) => {
       const answer = await pass();
@@ -230,7 +230,7 @@ test.each([404, 405, 501])(
   },
 );
 
-describe("a conflict over the checkpoint", () => {
+describe("a checkpoint conflict", () => {
   /** What a server answers that knows conflicts of local documents. */
   const conflict: Awaited<ReturnType<Fetch>> = {
     status: 409,
@@ -241,7 +241,7 @@ describe("a conflict over the checkpoint", () => {
     discard: () => {},
   };
 
-  test("ends the run, because another one writes there", async () => {
+  test("ends the run, because another run writes to the same checkpoint", async () => {
     const { far, node } = await open(["one"], async (request, pass) => {
       if (!isCheckpoint(request)) return pass();
       const { pathname } = new URL(request.url);
@@ -259,7 +259,7 @@ describe("a conflict over the checkpoint", () => {
     });
   });
 
-  test("is none when the checkpoint stands there, and only its answer was lost", async () => {
+  test("is ignored if the checkpoint was written and only the response was lost", async () => {
     const { far, node } = await open(["one"], async (request, pass) => {
       const answer = await pass();
       return isCheckpoint(request) ? conflict : answer;
@@ -283,7 +283,7 @@ class SlowFailureLog extends MemoryRunFailures {
   }
 }
 
-describe("a batch of which something did not arrive", () => {
+describe("a batch with documents that did not arrive", () => {
   /** A run from `a` to `b` that passes over a document, because its id is too long. */
   async function openRun() {
     const { node } = await open(["too-long"]);
@@ -308,7 +308,7 @@ describe("a batch of which something did not arrive", () => {
     return { run, failures, readCheckpoint };
   }
 
-  test("is done when the list holds that", async () => {
+  test("is finished once the failure list records them", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const running = run.run(FOREVER);
     await failures.asked.promise;
@@ -319,7 +319,7 @@ describe("a batch of which something did not arrive", () => {
     expect(run.progress.throughSequence).not.toBe(0);
   });
 
-  test("is not done before, and no checkpoint passes it", async () => {
+  test("is not finished before, and no checkpoint passes it", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const stop = new AbortController();
     const running = run.run(stop.signal);
@@ -332,7 +332,7 @@ describe("a batch of which something did not arrive", () => {
   });
 });
 
-test("a target that is made anew while a checkpoint is written does not get it", async () => {
+test("a target that is re-created while a checkpoint is written does not get it", async () => {
   const node: { current?: Node } = {};
   const { far, node: opened } = await open([], async (request, pass) => {
     const { kv, databases } = node.current as Node;

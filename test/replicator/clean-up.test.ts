@@ -14,7 +14,7 @@ function openNodes(world: World, count: number) {
   });
 }
 
-test("one of the nodes cleans up for all, and another one when that is gone", async () => {
+test("one node cleans up for all, and another takes over when it is gone", async () => {
   const world = new World("clean-up");
   const nodes = openNodes(world, 3);
   for (const node of nodes) await node.start();
@@ -37,7 +37,7 @@ test("one of the nodes cleans up for all, and another one when that is gone", as
   for (const node of nodes) await node.stop();
 });
 
-test("a node that is started again soon cleans up when it is time", async () => {
+test("a node that restarts soon cleans up at the scheduled time", async () => {
   const world = new World("restarts");
   let count = 0;
   for (let start = 0; start < 8; start++) {

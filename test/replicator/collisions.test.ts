@@ -61,7 +61,7 @@ test.each([
 );
 
 test.each(["persistent", "transient"] as const)(
-  "a $0 job that waits for a transient one runs when that has ended",
+  "a $0 job that waits for a transient one runs after that has ended",
   async (second) => {
     const { node, secondId, settled, find, firstStopped } = await collide({
       first: "transient",
@@ -76,7 +76,7 @@ test.each(["persistent", "transient"] as const)(
   },
 );
 
-test("two users who ask for one copy at the same time both get it, and both find their job by its replication id", async () => {
+test("two users who request one copy at the same time both get it, and both find their job by its replication id", async () => {
   let letIn = (): void => {};
   const gate = new Promise<void>((resolve) => {
     letIn = resolve;
@@ -116,7 +116,7 @@ test("two users who ask for one copy at the same time both get it, and both find
   await node.stop();
 });
 
-describe("the same replication of two users", () => {
+describe("the same replication requested by two users", () => {
   const URL_OF = (password: string) => `http://jan:${password}@far.example/a`;
   const EVE: WriteContext = { userName: "eve", roles: [], isAdmin: false };
   const JOHN: WriteContext = { userName: "john", roles: [], isAdmin: false };
@@ -195,7 +195,7 @@ describe("the same replication of two users", () => {
     ["a dead proxy", { source: URL_OF("right"), source_proxy: PROXY }],
     ["a wrong password and a dead proxy", { source: URL_OF("wrong"), source_proxy: PROXY }],
   ])(
-    "runs for the one whose credentials work, however often the other tries with %s",
+    "runs for the user whose credentials work, however often the other tries with %s",
     async (_, eves) => {
       for (const kinds of ["documents", "a request and a document", "a document and a request"]) {
         const node = await openFar();
@@ -223,7 +223,7 @@ describe("the same replication of two users", () => {
     },
   );
 
-  test("is taken over when the credentials of the first stop working, and not given back", async () => {
+  test("is taken over when the first user's credentials stop working, and not handed back", async () => {
     const node = await openFar();
     node.valid.add("old");
     const first = await node.put("_replicator", EVE, { source: URL_OF("old") });
@@ -241,7 +241,7 @@ describe("the same replication of two users", () => {
     await node.stop();
   });
 
-  test("copies nothing twice: of two that have begun, the one that is accepted first goes on", async () => {
+  test("copies nothing twice: of two runs that have begun, the one accepted first continues", async () => {
     const node = await openFar();
     const jobs = [
       await node.put("_replicator", EVE, { source: URL_OF("right") }),

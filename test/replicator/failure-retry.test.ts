@@ -6,7 +6,7 @@ import { World } from "../simulation/kernel/world.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
 
-test("a job whose turns are shorter than `failure_retry_sec` tries its failures again all the same", async () => {
+test("a job retries failed documents although its runs are shorter than `failure_retry_sec`", async () => {
   const world = new World("failure-retry");
   let isRefusing = true;
   const refusing: DatabaseHook = {

@@ -14,8 +14,8 @@ afterEach(async () => {
 });
 
 test.each([
-  ["shorter than the health threshold is one failure more", 0.9, 3],
-  ["longer than the health threshold is the first failure again", 1.1, 1],
+  ["shorter than the health threshold counts as an additional failure", 0.9, 3],
+  ["longer than the health threshold counts as the first failure again", 1.1, 1],
 ])("a failure after a run that was %s", async (_, thresholds, errorCount) => {
   let aheadMs = 0;
   let isLockedOut = false;

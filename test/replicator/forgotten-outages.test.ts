@@ -11,7 +11,7 @@ const PROBES_A_MINUTE = 12;
 /** More than are looked at in one transaction. */
 const JOB_COUNT = 120;
 
-test("a server is asked no more when the last job that waited for it is gone", async () => {
+test("stops probing a server when the last job that waited for it is gone", async () => {
   let probeCount = 0;
   const fetch: Fetch = async ({ method, url }) => {
     if (url === "http://far/") probeCount++;

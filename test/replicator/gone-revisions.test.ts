@@ -35,10 +35,10 @@ async function leftAfterRetry(source: Endpoint): Promise<string[]> {
 
 describe.each(["local", "own API"] as const)("at a source that is %s", (place) => {
   test.each([
-    ["nothing of the document is there", []],
-    ["an earlier leaf is there", [film("a")]],
-    ["a rival is there", [film("b", "a")]],
-    ["a later leaf of another branch is there", [film("c", "b", "a")]],
+    ["the document is gone", []],
+    ["only an earlier leaf exists", [film("a")]],
+    ["a rival exists", [film("b", "a")]],
+    ["a later leaf of another branch exists", [film("c", "b", "a")]],
   ])("a revision leaves the list when %s", async (_, documents) => {
     expect(await leftAfterRetry(await openSource(place, documents))).toEqual([]);
   });
@@ -56,14 +56,14 @@ const broken = (): never => {
 test.each<[string, TextDocument[], (source: Endpoint) => Partial<Endpoint>]>([
   ["announces the revision", [film("gone", "a")], withheld],
   ["announces a later one, which it does not deliver either", [film("c", "gone", "a")], withheld],
-  ["cannot say what it announces", [], () => ({ changes: broken })],
+  ["cannot report its revisions", [], () => ({ changes: broken })],
 ])("a revision stays on the list of a source that %s", async (_, documents, faulty) => {
   const source = await openSource("local", documents);
   const left = await leftAfterRetry(overriding(source, faulty(source)));
   expect(left).toEqual(["2-gone not_found"]);
 });
 
-test("a source that is gone itself has no say", async () => {
+test("a source that is gone itself removes nothing", async () => {
   const source = await openEndpoint("local");
   const retried = leftAfterRetry(overriding(source, { readRevision: async () => false }));
   await expect(retried).rejects.toMatchObject({ error: "db_not_found" });

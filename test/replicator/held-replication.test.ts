@@ -89,20 +89,20 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     store.meanwhile = async () => expect(await command(node.replicator.commands)).toBe("done");
   };
 
-  test("is due when its run says so, if nobody decides anything", async () => {
+  test("is scheduled as its run reports, without any other decision", async () => {
     await end();
     const dueSec = await dueInSec();
     if (name === "crashed") expect(dueSec).toBeGreaterThan(PENALTY_SEC / 2);
     else expect(dueSec).toBeLessThanOrEqual(0);
   });
 
-  test("rests when it is paused meanwhile", async () => {
+  test("is paused if it was paused during the run", async () => {
     decide((commands) => commands.pause(job.held.id, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeGreaterThan(NEVER_SEC / 2);
   });
 
-  test("is due at once when it is reset meanwhile", async () => {
+  test("is due immediately if it was reset during the run", async () => {
     decide((commands) => commands.startFrom(job.held.id, 0, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);

@@ -40,7 +40,7 @@ async function openIdleNode(shared?: World) {
   };
 }
 
-test("a node whose jobs are all due later looks at the queue once a minute", async () => {
+test("a node whose jobs are all due later polls the queue once a minute", async () => {
   const node = await openIdleNode();
   for (let number = 0; number < 50; number++) await node.addLater(`job-${number}`, 7200 + number);
   await node.pass(60);
@@ -50,7 +50,7 @@ test("a node whose jobs are all due later looks at the queue once a minute", asy
   await node.stop();
 });
 
-test("a job that is due after the next look calls nobody", async () => {
+test("a job that is due after the next poll wakes no node", async () => {
   const node = await openIdleNode();
   await node.pass(1);
   node.looks.count = 0;
@@ -63,7 +63,7 @@ test("a job that is due after the next look calls nobody", async () => {
   await node.stop();
 });
 
-test("of eight nodes that wait mostly one takes the job that comes", async () => {
+test("of eight waiting nodes usually one accepts a new job", async () => {
   const first = await openIdleNode();
   const nodes: IdleNode[] = [first];
   while (nodes.length < 8) nodes.push(await openIdleNode(first.world));
@@ -84,7 +84,7 @@ test("of eight nodes that wait mostly one takes the job that comes", async () =>
   for (const node of nodes) await node.stop();
 });
 
-test("a job that comes due is accepted then, without another look before", async () => {
+test("accepts a job when it becomes due, without another poll before", async () => {
   const node = await openIdleNode();
   await node.addLater("job", 45);
   await node.pass(1);
@@ -96,7 +96,7 @@ test("a job that comes due is accepted then, without another look before", async
   await node.stop();
 });
 
-test("what a job did not use of its instalment comes back soon after it ended, also while nothing else happens", async () => {
+test("an unused part of a job's prepaid usage is refunded soon after its end, even if the node is idle", async () => {
   const node = await openIdleNode();
   const { world, replicator, kv, jobs, runtime } = node;
   const id = await world.until(replicator.start(ONE_SHOT, JOE));

@@ -51,7 +51,7 @@ function ended(node: Node, jobId: string, state: string) {
   return node.event("replication.ended", (event) => event.jobId === jobId && event.state === state);
 }
 
-test("a running job that is paused writes a checkpoint and rests, also on another node, until it is resumed", async () => {
+test("a paused job writes a checkpoint and stays paused on every node until it is resumed", async () => {
   const storage = new MemoryStorage();
   const node = await open({ storage });
   node.start();
@@ -83,7 +83,7 @@ test("a running job that is paused writes a checkpoint and rests, also on anothe
   ]);
 });
 
-test("a job that waits out a backoff is due at once when it is retried", async () => {
+test("retrying a job in backoff makes it due immediately", async () => {
   const node = await open({ config: { penaltySecMin: 100_000 } });
   node.start();
   await node.createDatabase("b");
@@ -96,7 +96,7 @@ test("a job that waits out a backoff is due at once when it is retried", async (
   await arrived(node, "one");
 });
 
-test("a job that is reset reads everything again, and goes on from its own checkpoint after that", async () => {
+test("a reset job reads all changes again, and later resumes from its own checkpoint", async () => {
   const node = await open();
   node.start();
   const jobId = await startContinuous(node);
@@ -114,7 +114,7 @@ test("a job that is reset reads everything again, and goes on from its own check
   expect(events.map(({ action }) => action)).toEqual(["pause", "reset"]);
 });
 
-test("a job that is told where to start begins there", async () => {
+test("a job starts at the sequence that it is given", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "before", "{}");
@@ -133,7 +133,7 @@ test("a job that is told where to start begins there", async () => {
   expect(Object.keys(await node.content("b"))).toEqual(["after"]);
 });
 
-test("a paused job cannot be retried, one that has ended cannot be paused, one that is not there is missing", async () => {
+test("refuses to retry a paused job or to pause an ended one, and reports an unknown job as missing", async () => {
   const node = await open();
   const jobId = await startContinuous(node);
   const { commands } = node.replicator;
@@ -151,7 +151,7 @@ test("a paused job cannot be retried, one that has ended cannot be paused, one t
   await ended(node, oneShot, "completed");
 });
 
-test("cancelling a persistent job deletes its document, and a transient one is gone", async () => {
+test("cancelling a persistent job deletes its document; cancelling a transient job removes it", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   await node.put("_replicator", "doc", '{"source":"a","target":"b","continuous":true}');
@@ -164,7 +164,7 @@ test("cancelling a persistent job deletes its document, and a transient one is g
   for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
 });
 
-test("when a _replicator database is deleted, all of its jobs end, those that run too, and no others", async () => {
+test("deleting a _replicator database ends all of its jobs, running ones too, and no others", async () => {
   const node = await open({ config: { jobsMax: 5 } });
   node.start();
   const other = await startContinuous(node);
@@ -201,7 +201,7 @@ test.each<[JobFilter, boolean]>([
   [{ databaseUuid: "u" }, false],
   [{ paused: false, stalled: false, left_behind: false }, true],
   [{ owner: "joe" }, true],
-])("filter %j finds a job that fails: %s", async (filter, expected) => {
+])("filter %j finds a failing job: %s", async (filter, expected) => {
   const node = await open();
   const members = { source: "http://example.com:5984/a", target: "b", continuous: true };
   const requester = { userName: "joe", isAdmin: false };

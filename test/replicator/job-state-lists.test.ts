@@ -82,8 +82,8 @@ async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
 
 test.each([
   ["few, which are sorted", 100],
-  ["many, which are walked through", 4500],
-])("jobs are listed and counted by the states that are shown: %s", async (_, count) => {
+  ["many, which are scanned", 4500],
+])("lists and counts jobs by the states that are shown: %s", async (_, count) => {
   const shown = await addJobs(count);
   const asked: ReplicationState[][] = [
     ...(["running", "pending", "crashing", "completed", "failed"] as const).map((one) => [one]),
@@ -104,7 +104,7 @@ test.each([
   }
 });
 
-test("jobs that have not ended, or run again, are listed once by the id that is shown", async () => {
+test("lists jobs that have not ended, or run again, once by the id that is shown", async () => {
   const shown = await addJobs(100);
   const ended: readonly string[] = ["completed", "failed"];
   const active = [...shown.keys()].filter((id) => !ended.includes(shown.get(id) as string));
@@ -115,7 +115,7 @@ test("jobs that have not ended, or run again, are listed once by the id that is 
   expect(page.total).toBe(active.length);
 });
 
-test("index and events add 3 keys to a job that is added, none to its acceptance, and 3 to its end", async () => {
+test("index and events add 3 keys for a new job, none for its acceptance, and 3 for its end", async () => {
   const { kv, counts } = node;
   const writtenBy = async (work: (tx: Transaction) => Promise<unknown>): Promise<number> => {
     const before = counts.writtenCount;

@@ -46,7 +46,7 @@ function ended(node: Node, state: string, count = 1) {
   });
 }
 
-test("a document and its job are there together, or not at all", async () => {
+test("a document and its job are written atomically", async () => {
   const node = await open();
   const write = (isKept: boolean) =>
     node.kv.transact(async (tx) => {
@@ -65,7 +65,7 @@ test("a document and its job are there together, or not at all", async () => {
   expect(await jobOf(node, "copy")).toBeDefined();
 });
 
-test("a new job is pending, under an id that no server was asked for", async () => {
+test("a new job is pending, and its id needs no request to a server", async () => {
   let requestCount = 0;
   const node = await open({
     fetch: async () => {
@@ -85,7 +85,7 @@ test("a new job is pending, under an id that no server was asked for", async () 
   expect(requestCount).toBe(0);
 });
 
-test("a job that fails is crashing, and pending to the queue; its document hears of the end only", async () => {
+test("a failing job is crashing, and pending in the queue; its document records only the outcome", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   await node.createDatabase("b");
@@ -121,7 +121,7 @@ test("a job that fails is crashing, and pending to the queue; its document hears
   ]);
 });
 
-test("a document that says that it failed has a job that has ended", async () => {
+test("the job of a document in state failed has ended", async () => {
   const node = await open();
   const body = { source: "a", target: "b" };
   await node.put("_replicator", "bad", JSON.stringify({ ...body, _replication_state: "failed" }));
@@ -130,7 +130,7 @@ test("a document that says that it failed has a job that has ended", async () =>
   expect(await jobOf(node, "good")).toMatchObject({ state: "pending" });
 });
 
-test("a transient job that asks for what a document's job does fails", async () => {
+test("a transient job fails if a document's job already runs the replication", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("a");
@@ -148,7 +148,7 @@ test("a transient job that asks for what a document's job does fails", async () 
 test.each([
   ["crashes", {}, "crashing"],
   ["has ended", { create_target: true }, "completed"],
-])("a job that %s keeps no other from the same replication", async (_, more, state) => {
+])("a job that %s does not block another one of the same replication", async (_, more, state) => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   await node.createDatabase("a");
@@ -160,7 +160,7 @@ test.each([
   expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
 });
 
-test("a filter that cannot be read is asked for again after a pause, and the job goes on", async () => {
+test("requests an unreadable filter again after a pause, and the job continues", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);

@@ -19,7 +19,7 @@ function described(): ReadonlyMap<string, object> {
   );
 }
 
-test("each event in the life of a transient job names the job, its source and its target", async () => {
+test("each event of a transient job names the job, its source and its target", async () => {
   node = await openNode();
   node.start();
   await node.createDatabase("a");

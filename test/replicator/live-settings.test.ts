@@ -20,7 +20,7 @@ function live<T extends object>(values: T): { readonly values: T; readonly confi
 test.each([
   { from: 60, to: 4 },
   { from: 4, to: 60 },
-])("an activity timeout of $from s that becomes $to s takes no job away", async ({ from, to }) => {
+])("changing an activity timeout from $from s to $to s revokes no job", async ({ from, to }) => {
   const world = new World("timeout");
   const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
   await node.start();
@@ -46,7 +46,7 @@ test.each([
   await node.stop();
 });
 
-test("a job that is silent is taken away after the timeout that was changed, too", async () => {
+test("the changed timeout applies to a silent job as well", async () => {
   const world = new World("silence");
   const node = openVirtualNode({ world, config: { activityTimeoutSec: 60 } });
   await node.start();
@@ -67,7 +67,7 @@ test("a job that is silent is taken away after the timeout that was changed, too
   await node.stop();
 });
 
-test("a shorter cycle of the scheduler begins at once", async () => {
+test("a shorter scheduler cycle takes effect immediately", async () => {
   const { values, config } = live({ intervalSec: 86_400, runSecMin: 1, jobsMax: 1 });
   const node = openVirtualNode({ config });
   const { world, replicator } = node;
@@ -86,7 +86,7 @@ test("a shorter cycle of the scheduler begins at once", async () => {
   await node.stop();
 });
 
-test("more slots are filled as soon as the scheduler is told of the change", async () => {
+test("fills additional slots as soon as the scheduler is notified of the change", async () => {
   const { values, config } = live({ jobsMax: 1, intervalSec: 86_400 });
   const node = openVirtualNode({ config });
   const { world, replicator, scheduler } = node;
@@ -109,7 +109,7 @@ test.each([
   { ageSec: 20, runsJobs: false },
   { ageSec: 1000, runsJobs: true },
 ])(
-  "an ended transient job is forgotten within a tenth of $ageSec s, with runsJobs $runsJobs on the node that is left",
+  "an ended transient job is removed within a tenth of $ageSec s, with runsJobs $runsJobs on the remaining node",
   async ({ ageSec, runsJobs }) => {
     const world = new World("age");
     const { values, config } = live({ transientJobAgeSecMax: 86_400 });

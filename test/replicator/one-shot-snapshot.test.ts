@@ -40,7 +40,7 @@ async function add(tx: Transaction, database: Database, ids: readonly string[]):
   }
 }
 
-test("a job whose source grows with each document that it copies ends, with what was there", async () => {
+test("a one-shot job ends although its source grows with each document that it copies", async () => {
   let addedCount = 0;
   const node = openVirtualNode({
     hooks: [
@@ -75,7 +75,7 @@ test("a job whose source grows with each document that it copies ends, with what
   await node.stop();
 });
 
-test("the next job goes on where the bound was, and copies what came since", async () => {
+test("the next job resumes at the upper bound, and copies later changes", async () => {
   const node = openVirtualNode({});
   const { world, replicator } = node;
   await node.start();
@@ -94,7 +94,7 @@ test("the next job goes on where the bound was, and copies what came since", asy
   await node.stop();
 });
 
-test("a normal feed of our own ends with what was there when it was asked for", async () => {
+test("a normal feed of a local database ends with the changes present at the request", async () => {
   const api = await openFilms();
   const docs = (prefix: string) => BEFORE.map((id) => ({ _id: `${prefix}-${id}` }));
   await api.ask("POST /films/_bulk_docs", { body: { docs: docs("before") } });
@@ -167,7 +167,7 @@ describe("over HTTP", () => {
   const row = (number: number) =>
     `{"seq":"${number}-x","id":"doc-${number}","changes":[{"rev":"1-a"}]}`;
 
-  test("one answer without a limit is read, while it comes, to its end", async () => {
+  test("reads a response without a limit to its end as it streams", async () => {
     const pieces = [`{"results":[\n${row(1)}`, `,\n${row(2)},`, `\n${row(3)}\n],"last_seq":"4-x"}`];
     const { endpoint, asked } = open([pieces]);
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
@@ -185,7 +185,7 @@ describe("over HTTP", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("an answer that breaks off goes on behind its last whole row", async () => {
+  test("a response that breaks off is continued after its last complete row", async () => {
     const { endpoint, asked, slept } = open([
       [`{"results":[\n${row(1)},\n${row(2)},\n${row(3).slice(0, 20)}`, BREAK],
       // A proxy ends in good order what broke off.
@@ -199,14 +199,14 @@ describe("over HTTP", () => {
     expect(slept.length).toBeGreaterThanOrEqual(2);
   });
 
-  test("an answer that breaks off before its first row is asked for as often as any other", async () => {
+  test("a response that breaks off before its first row is retried like any other", async () => {
     const broken = ['{"results":[\n', BREAK];
     const { endpoint, asked } = open([broken, broken, broken, broken], 2);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
     expect(asked.length).toBe(3);
   });
 
-  test("an answer that gives the same row and breaks off, again and again, is given up", async () => {
+  test("gives up on a response that repeats the same row and breaks off", async () => {
     const broken = [`{"results":[\n${row(1)},\n`, BREAK];
     const { endpoint, asked } = open([broken, broken, broken, broken, broken]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
@@ -214,10 +214,10 @@ describe("over HTTP", () => {
   });
 
   test.each([
-    ["is no JSON", ["<html>log in</html>"]],
+    ["is not JSON", ["<html>log in</html>"]],
     ["has no rows", ['{"error":"oops","reason":"none"}']],
-    ["has rows that are no list", ['{"results":7,"last_seq":1}']],
-    ["does not say where it ends", [`{"results":[\n${row(1)}\n]}`]],
+    ["has rows that are not a list", ['{"results":7,"last_seq":1}']],
+    ["does not contain the last sequence", [`{"results":[\n${row(1)}\n]}`]],
   ])("an answer that %s is an error that shows it", async (_, pieces) => {
     const { endpoint } = open([pieces]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toMatchObject({
@@ -226,7 +226,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("signs of life between rows, and a row with an empty id, are passed over", async () => {
+  test("skips heartbeats between rows and rows with an empty id", async () => {
     const nameless = '{"seq":"2-x","id":"","changes":[{"rev":"1-a"}]}';
     const { endpoint } = open([
       ["\n\n", '{"results":[\n', "\n", `${row(1)},\n\n`, `${nameless},\n`, "\n", row(3), "\n],"],

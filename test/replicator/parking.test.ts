@@ -47,7 +47,7 @@ async function onceCopied(node: Node, database: string, id: string): Promise<voi
   while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
 }
 
-test("a job that has caught up is parked after `park_after_sec`, and still shown as running", async () => {
+test("a caught-up job is parked after `park_after_sec`, and still shown as running", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   await node.createDatabase("a");
   await node.put("a", "one", {});
@@ -63,7 +63,7 @@ test("a job that has caught up is parked after `park_after_sec`, and still shown
   expect([running.total, running.entries.map(({ jobId }) => jobId)]).toEqual([1, [id]]);
 });
 
-test("a job whose target was made anew before it could park does not park, and copies all again", async () => {
+test("a job whose target is re-created before it parks does not park, and copies everything again", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   const { world, kv, databases, names } = node;
   await node.createDatabase("a");
@@ -96,7 +96,7 @@ test.each([
   ["of a database", (waking: ParkedJobsWaking) => waking.wakeDatabases(["other", "a", "none"])],
   ["of a source", (waking: ParkedJobsWaking) => waking.wakeAll()],
 ])(
-  "all parked jobs %s are woken together, more of them than two pages of rows",
+  "all parked jobs %s are woken together, even if they exceed two pages of rows",
   async (_, wake) => {
     const count = 205;
     const node = await open({ config: { parkAfterSec: 2, jobsMax: 300 } });
@@ -117,7 +117,7 @@ test.each([
   },
 );
 
-test("quiet jobs need no slot: one slot is enough for twenty of them", async () => {
+test("caught-up jobs need no slot: one slot serves twenty of them", async () => {
   const node = await open({
     config: { parkAfterSec: 2, jobsMax: 1, runSecMin: 0, intervalSec: 5 },
   });
@@ -132,7 +132,7 @@ test("quiet jobs need no slot: one slot is enough for twenty of them", async () 
   expect(node.world.time.nowMs - changedAtMs).toBeLessThan(5000);
 });
 
-test("while all slots are taken, jobs park after one second of quiet", async () => {
+test("while all slots are taken, jobs park after one second without changes", async () => {
   const node = await open({ config: { parkAfterSec: 60, jobsMax: 2 } });
   const { world } = node;
   for (let number = 0; number < 20; number++) {
@@ -147,7 +147,7 @@ test("while all slots are taken, jobs park after one second of quiet", async () 
   expect(world.time.nowMs - beginMs).toBeGreaterThan(60_000);
 });
 
-test("what changes while no node runs is found by the next watcher", async () => {
+test("the next watcher finds changes made while no node ran", async () => {
   const world = new World("parked");
   const first = await open({ world, config: { parkAfterSec: 2 } });
   await first.createDatabase("a");
@@ -162,7 +162,7 @@ test("what changes while no node runs is found by the next watcher", async () =>
   await onceCopied(second, "a-copy", "late");
 });
 
-test("a parked job can be paused, resumed, reset and cancelled as any other", async () => {
+test("a parked job can be paused, resumed, reset and cancelled like any other", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   const { world, replicator } = node;
   await node.createDatabase("a");
@@ -182,7 +182,7 @@ test("a parked job can be paused, resumed, reset and cancelled as any other", as
   expect(await world.until(replicator.find(id))).toBeUndefined();
 });
 
-test("with `park_after_sec = 0` no job is parked", async () => {
+test("no job is parked with `park_after_sec = 0`", async () => {
   const node = await open({ config: { parkAfterSec: 0 } });
   await node.createDatabase("a");
   await startJob(node, "a");
@@ -190,7 +190,7 @@ test("with `park_after_sec = 0` no job is parked", async () => {
   expect(await parkedCount(node)).toBe(0);
 });
 
-test("a source that was deleted is found: its job fails, and does not wait", async () => {
+test("a job fails without waiting if its source was deleted", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   const { world, kv, databases, replicator } = node;
   await node.createDatabase("a");
@@ -225,7 +225,7 @@ function openServer(world: World) {
   return { server, fetch };
 }
 
-test("jobs whose source cannot be reached for minutes are listed as failing", async () => {
+test("jobs whose source is unreachable for minutes are listed as failing", async () => {
   const world = new World("away");
   const { server, fetch } = openServer(world);
   const node = await open({ world, fetch, config: { parkAfterSec: 2 } });
@@ -244,7 +244,7 @@ test("jobs whose source cannot be reached for minutes are listed as failing", as
   expect(entry?.data.failing).toMatchObject({ class: "unreachable", side: "source" });
 });
 
-test("a parked job tries its failures again after `failure_retry_sec`", async () => {
+test("a parked job retries failed documents after `failure_retry_sec`", async () => {
   let isRefusing = true;
   const refusing: DatabaseHook = {
     appliesTo: (database) => database === "a-copy",

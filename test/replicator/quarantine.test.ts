@@ -56,7 +56,7 @@ async function dyingRun(work?: string): Promise<void> {
   await giveBack(held);
 }
 
-test("a job is quarantined after two nodes died over its answers, with that reason", async () => {
+test("a job is quarantined with a reason after two nodes died while reading its answers", async () => {
   await dyingRun(WORK);
   await dyingRun(WORK);
   const { failure } = await nextRun();
@@ -66,12 +66,12 @@ test("a job is quarantined after two nodes died over its answers, with that reas
   });
 });
 
-test("a job is not quarantined because nodes died while it did nothing dangerous", async () => {
+test("a job is not quarantined because nodes died during harmless work", async () => {
   for (let count = 0; count < 5; count++) await dyingRun();
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("work that was survived ends the count", async () => {
+test("dangerous work that the node survives resets the count", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
   await run.during(WORK, async () => {});
@@ -80,7 +80,7 @@ test("work that was survived ends the count", async () => {
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("work that fails was survived", async () => {
+test("dangerous work that fails counts as survived", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
   const failing = run.during(WORK, () => Promise.reject(new Error("answer_too_long")));
@@ -90,7 +90,7 @@ test("work that fails was survived", async () => {
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("pieces of work side by side count as one", async () => {
+test("concurrent pieces of work count as one", async () => {
   const { run, held } = await nextRun();
   await Promise.all([1, 2, 3].map(() => run.during(WORK, async () => {})));
   await giveBack(held);

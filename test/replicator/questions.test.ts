@@ -37,7 +37,7 @@ async function open() {
   return { world, frontend, worker, asked, asking, outcomeOf };
 }
 
-test("a question fails immediately without a node that answers, and as soon as the last one has lost its lease", async () => {
+test("a question fails immediately without a node that answers, and when the last one loses its lease", async () => {
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
@@ -63,7 +63,7 @@ test("a question fails immediately without a node that answers, and as soon as t
   await frontend.stop();
 });
 
-test("a frontend follows a rule over its own databases, also when the rule had another source before", async () => {
+test("a frontend follows a rule over local databases, even if the rule had another source before", async () => {
   const { world, frontend } = await open();
   const { rules } = frontend.replicator;
   const put = (rule: object) => world.until(rules.put("rule", { ...rule }, AUTHORITY));

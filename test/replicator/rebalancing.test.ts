@@ -25,7 +25,7 @@ function openNodeIn(world: World, churnMax: number) {
   };
 }
 
-test("two nodes that join take a third of the running jobs each within minutes, and no job goes back to its start", async () => {
+test("two joining nodes get a third of the running jobs each within minutes, and no job restarts from zero", async () => {
   const world = new World("rebalancing");
   const churnMax = 10;
   const stops: number[] = [];

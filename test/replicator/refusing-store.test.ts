@@ -9,7 +9,7 @@ const JOE = { userName: "joe", isAdmin: true };
 const EVENTS_OF_LOSS = ["replication.abandoned", "replication.halted", "jobs.requeued"];
 const FULL = new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });
 
-test("a job says why it failed as soon as the store takes that, and runs again within half a minute", async () => {
+test("a job records why it failed as soon as the store accepts writes, and runs again within half a minute", async () => {
   let isFull = false;
   const refusing: DatabaseHook = {
     appliesTo: (database) => database === "copy",
@@ -58,7 +58,7 @@ test("a job says why it failed as soon as the store takes that, and runs again w
   await node.stop();
 });
 
-test("a job whose store fails is found by its silence, and has no failure of its own", async () => {
+test("a job whose store fails is detected by its silence, and records no failure of its own", async () => {
   let fails = false;
   const failing: DatabaseHook = {
     appliesTo: (database) => database === "copy",

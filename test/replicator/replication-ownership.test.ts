@@ -61,14 +61,14 @@ test.each([
   ["crashing", "owner"],
   ["completed", "owner"],
   ["failed", "owner"],
-] as const)("beside an owner that is %s another job is %s", async (state, expected) => {
+] as const)("while the owner is %s, another job is %s", async (state, expected) => {
   await bringOwnerTo(state);
   expect((await claim("other")).kind).toBe(expected);
   const jobOf = await node.kv.read((tx) => ownership.jobOf(tx, ID));
   expect(jobOf).toBe(expected === "owner" ? "other" : owner);
 });
 
-test("an owner that was removed is in nobody's way", async () => {
+test("a removed owner blocks no job", async () => {
   await node.kv.transact((tx) => node.jobs.remove(tx, { type: REPLICATION_JOB_TYPE, id: owner }));
   expect((await claim("other")).kind).toBe("owner");
 });

@@ -100,6 +100,6 @@ async function history(seed: string): Promise<void> {
   if (other !== node) await other.stop();
 }
 
-test("whatever happened, the jobs are in the end those that the rule says", async () => {
+test("after any history, the jobs are those that the rule selects", async () => {
   for (let number = FIRST; number < FIRST + SEEDS; number++) await history(`rules-${number}`);
 });

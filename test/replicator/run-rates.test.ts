@@ -14,7 +14,7 @@ const counts = (startCount: number, failureCount: number, documentCount: number)
   documentCount,
 });
 
-test("what is new belongs to the minute in which it was noticed", () => {
+test("changes count in the minute in which they were noticed", () => {
   const minutes = new RunMinutes();
   expect(minutes.note(counts(2, 0, 10), 61_000)).toEqual({
     startMs: 60_000,
@@ -27,7 +27,7 @@ test("what is new belongs to the minute in which it was noticed", () => {
   });
 });
 
-test("the runs of a process are counted by its events", () => {
+test("a process counts its runs by its events", () => {
   const heard: string[] = [];
   const tally = new RunTally({ event: (name) => void heard.push(name) });
   const jobId = "a";
@@ -43,7 +43,7 @@ test("the runs of a process are counted by its events", () => {
   expect(heard).toHaveLength(7);
 });
 
-test("the hour is that of all processes, also of one that has stopped, and older minutes are forgotten", async () => {
+test("the hour covers all processes, including stopped ones, and older minutes are dropped", async () => {
   const own = openVirtualNode({});
   const { world, simulated, replicator, cleanUp } = own;
   await world.until(replicator.prepare());

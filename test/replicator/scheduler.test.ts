@@ -35,7 +35,7 @@ function starts(node: Node): unknown[] {
     .map(({ fields }) => fields.jobId);
 }
 
-test("continuous jobs take turns when there are more of them than slots, without a crash", async () => {
+test("continuous jobs take turns when they outnumber the slots, without a crash", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 1 } });
   await node.createDatabase("a");
   const ids = [await start(node, "x", "joe"), await start(node, "y", "joe")];
@@ -49,7 +49,7 @@ test("continuous jobs take turns when there are more of them than slots, without
   expect(node.events.map(({ name }) => name)).not.toContain("replication.crashed");
 });
 
-test("one job of a group that has had nothing runs in the next cycle, before another group's many", async () => {
+test("a job of an idle group runs in the next cycle, before another group's many", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 2 } });
   await node.createDatabase("a");
   for (let number = 0; number < 20; number++) await start(node, `x${number}`, "many");
@@ -85,12 +85,12 @@ async function startedInAnHour(config: Partial<ReplicatorConfig>): Promise<strin
   return started;
 }
 
-test("a job keeps its slot until it has had its turn", async () => {
+test("a job keeps its slot for its minimum run time", async () => {
   expect(await startedInAnHour({ jobsMax: 1, runSecMin: 7200 })).toHaveLength(1);
   expect((await startedInAnHour({ jobsMax: 1, runSecMin: 120 })).length).toBeGreaterThan(10);
 });
 
-test("with free slots a job keeps its own for ever", async () => {
+test("a job keeps its slot indefinitely while others are free", async () => {
   expect(await startedInAnHour({ jobsMax: 5, runSecMin: 0 })).toHaveLength(2);
 });
 
@@ -115,7 +115,7 @@ test("a change of max_jobs takes effect in the next cycle", async () => {
   await node.event("replication.started", () => starts(node).length === 5);
 });
 
-test("max_churn bounds the jobs that give way in one cycle", async () => {
+test("max_churn bounds the jobs preempted in one cycle", async () => {
   const stopped = async (churnMax: number): Promise<number> => {
     const counts: number[] = [];
     const node = openVirtualNode({
@@ -142,7 +142,7 @@ test("max_churn bounds the jobs that give way in one cycle", async () => {
   expect(await stopped(100)).toBe(4);
 });
 
-test("a one-shot job keeps its slot to its end, while a continuous one gives way", async () => {
+test("a one-shot job keeps its slot to its end, while a continuous one is preempted", async () => {
   const startedBeside = async (first: object): Promise<number> => {
     const silent: Fetch = ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
@@ -167,7 +167,7 @@ test("a one-shot job keeps its slot to its end, while a continuous one gives way
   expect(await startedBeside({})).toBeLessThanOrEqual(1);
 });
 
-test("jobs of documents share the slots by their database, and not each with all others", async () => {
+test("jobs of documents share the slots per database rather than individually", async () => {
   const node = await open({ config: BUSY });
   await node.createDatabase("a");
   for (const database of ["_replicator", "team/_replicator"]) {

@@ -50,7 +50,7 @@ async function hasArrived({ world, kv, databases }: Node, id: string): Promise<b
 
 const find = (node: Node, id: string) => node.world.until(node.replicator.find(id));
 
-test(`${HOURS} hours of schedules: each run begins on time, and none is left out`, async () => {
+test(`${HOURS} hours of schedules: each run begins on time, and none is skipped`, async () => {
   const node = await open();
   const { world } = node;
   await node.createDatabase("a");
@@ -74,7 +74,7 @@ test(`${HOURS} hours of schedules: each run begins on time, and none is left out
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
 
-test("each run copies what came since the last one, and nothing before its time", async () => {
+test("each run copies the changes since the last one, and nothing before its time", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "first", {});
@@ -92,7 +92,7 @@ test("each run copies what came since the last one, and nothing before its time"
   expect(await hasArrived(node, "second")).toBe(true);
 });
 
-test("what was missed while no node ran is made up for by one run", async () => {
+test("one run makes up for all runs missed while no node ran", async () => {
   const world = new World("missed");
   const first = await open(world);
   await first.createDatabase("a");
@@ -111,7 +111,7 @@ test("what was missed while no node ran is made up for by one run", async () => 
   expect(began).toHaveLength(2);
 });
 
-test("`retry` runs a job before its time; a pause keeps it from running", async () => {
+test("`retry` runs a job ahead of its schedule; a paused job does not run", async () => {
   const node = await open();
   await node.createDatabase("a");
   const id = await startJob(node, "every 1h");
@@ -127,7 +127,7 @@ test("`retry` runs a job before its time; a pause keeps it from running", async 
   expect(await hasArrived(node, "paused")).toBe(false);
 });
 
-test("a continuous job with hours copies only then", async () => {
+test("a continuous job with hours copies only within them", async () => {
   const node = await open();
   await node.createDatabase("a");
   const { nowMs } = node.world.time;
@@ -158,7 +158,7 @@ test.each([
   ["watched", {}, LATE_MS_MAX],
   ["not watched", { parkAfterSec: 0 }, MINUTE_MS + LATE_MS_MAX],
 ])(
-  "a job that waits for changes begins when there are enough; its source is %s",
+  "a job with a change threshold begins when it is reached; its source is %s",
   async (_, config, lateMs) => {
     const node = await open(new World("changes"), config);
     await node.createDatabase("a");
@@ -181,26 +181,23 @@ test.each([
 test.each([
   ["watched", {}],
   ["not watched", { parkAfterSec: 0 }],
-])(
-  "`retry` runs a job that has fewer changes than it waits for; its source is %s",
-  async (_, config) => {
-    const node = await open(new World("asked"), config);
-    await node.createDatabase("a");
-    const id = await startJob(node, "after 3 changes");
-    await node.put("a", "one", {});
-    // Between two looks at the source.
-    await pass(node, 10.5 * MINUTE_MS);
-    const { commands } = node.replicator;
-    expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
-    await pass(node, MINUTE_MS);
-    expect(await hasArrived(node, "one")).toBe(true);
-    await node.put("a", "two", {});
-    await pass(node, HOUR_MS);
-    expect(await hasArrived(node, "two")).toBe(false);
-  },
-);
+])("`retry` runs a job below its change threshold; its source is %s", async (_, config) => {
+  const node = await open(new World("asked"), config);
+  await node.createDatabase("a");
+  const id = await startJob(node, "after 3 changes");
+  await node.put("a", "one", {});
+  // Between two looks at the source.
+  await pass(node, 10.5 * MINUTE_MS);
+  const { commands } = node.replicator;
+  expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+  await pass(node, MINUTE_MS);
+  expect(await hasArrived(node, "one")).toBe(true);
+  await node.put("a", "two", {});
+  await pass(node, HOUR_MS);
+  expect(await hasArrived(node, "two")).toBe(false);
+});
 
-test("a job that waits for a slot until its hours are over begins when they begin again", async () => {
+test("a job that gets no slot within its hours begins in the next ones", async () => {
   const world = new World("late");
   const frontend = openVirtualNode({ world });
   nodes.push(frontend);

@@ -68,7 +68,7 @@ function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   return counts;
 }
 
-test("a job of ten documents is added, accepted, begun and ended in a transaction each, and waited for in four", async () => {
+test("adding, accepting, starting and ending a job of ten documents takes one transaction each, and waiting for it four", async () => {
   const jobCount = 50;
   const node = await openPairs(jobCount);
   const { world, replicator, requestCount } = node;

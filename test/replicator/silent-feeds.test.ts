@@ -14,7 +14,7 @@ const HOUR_MS = 3_600_000;
 /** Longer than all that bounds the run. */
 const PATIENT = { connection_timeout: 600_000 };
 
-test("a feed that is quiet is none that is silent", async () => {
+test("a feed with heartbeats only is not treated as stalled", async () => {
   const world = new World("silent-feeds");
   const server = new SimulatedServer(composeNode(world.openNode()));
   let isSilent = false;

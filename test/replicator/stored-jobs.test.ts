@@ -57,7 +57,7 @@ async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife
   return { beginning, signOfLife: await count(() => job.update()) };
 }
 
-test("a sign of life is as small with 5,000 document ids as with one", async () => {
+test("a heartbeat is as small with 5,000 document ids as with one", async () => {
   const one = await bytesOf(1);
   expect(one.signOfLife).toBeGreaterThan(0);
   expect(one.signOfLife).toBeLessThan(1500);
@@ -86,7 +86,7 @@ async function openWithJob(members: object): Promise<{ node: Node; id: string }>
   return { node, id: await node.replicator.start(parseReplication(body), USER) };
 }
 
-test("a job that an older version stored runs, and its request stands apart from then on", async () => {
+test("runs a job stored by an older version, and stores its request separately from then on", async () => {
   const { node, id } = await openWithJob({});
   await storeFlat(node, id);
   expect((await stored(node, id))?.request).toBeUndefined();
@@ -99,7 +99,7 @@ test("a job that an older version stored runs, and its request stands apart from
   expect(entry?.data).toMatchObject({ userName: "joe", statistics: { docsWritten: 1 } });
 });
 
-test("a job that an older version stored keeps its request when an operator has it begin anew", async () => {
+test("a job stored by an older version keeps its request when an operator resets it", async () => {
   const { node, id } = await openWithJob({ continuous: true });
   const failure = { error: "econnrefused", reason: "nobody there" };
   await storeFlat(node, id, { state: "crashing", failure, errorCount: 3 });
@@ -112,7 +112,7 @@ test("a job that an older version stored keeps its request when an operator has 
   expect((await stored(node, id))?.request).toMatchObject({ format: 2 });
 });
 
-test("a job that a newer version stored is left to others, and keeps nobody from running", async () => {
+test("a job stored by a newer version is left to other nodes, and blocks no job", async () => {
   const { node, id } = await openWithJob({ continuous: true });
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {

@@ -42,16 +42,16 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   return sent;
 }
 
-test("an attachment without a position is sent again by a database of our own", async () => {
+test("a local database sends an attachment without a position again", async () => {
   expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
 });
 
-test("a server that leaves an attachment without a position out is asked for all of them", async () => {
+test("requests all attachments from a server that omits one without a position", async () => {
   expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
 });
 
 test.each(["local", "own API"] as const)(
-  "an attachment that is there since the target's revision is not sent again: %s",
+  "an attachment that the target's revision has is not sent again: %s",
   async (place) => {
     expect(await sentWithSecond(place, 2)).toEqual([["poster"]]);
   },

@@ -11,7 +11,7 @@ let node: Node;
 afterEach(() => node.stop());
 
 test.each([1, 2, 3, 4, 5])(
-  "a job runs to its end, and one that goes on parks (seed %i)",
+  "a job runs to its end, and a continuous one parks (seed %i)",
   async (seed) => {
     node = await openNode({
       faults: { random: seededRandom(seed), unknownRatio: 0.4 },
