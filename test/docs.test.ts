@@ -37,7 +37,7 @@ function brokenLinks(page: string, text: string): string[] {
   });
 }
 
-test("every link of the documentation leads to a page and a heading that are there", () => {
+test("every link of the documentation leads to an existing page and heading", () => {
   expect(pages.flatMap((page) => brokenLinks(page, readFileSync(page, "utf8")))).toEqual([]);
   expect(brokenLinks(join(ROOT, "README.md"), "[a](docs/nosuch.md) [b](#nosuch)")).toHaveLength(2);
 });
@@ -52,14 +52,14 @@ test("the index of decisions lists each page once", () => {
   expect(listed.toSorted()).toEqual(decisions.toSorted());
 });
 
-test.each(decisions)("decision %s has a status and the parts of all of them", (name) => {
+test.each(decisions)("decision %s has a status and all sections", (name) => {
   const text = readFileSync(join(DECISIONS, name), "utf8");
   expect(text).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. [A-Z]`));
   const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);
   expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
 });
 
-test("every page and example names versions of FoundationDB that clusters.md says were tried, and installs one package", () => {
+test("every page and example names FoundationDB versions tested in clusters.md, and installs one package", () => {
   const clusters = readFileSync(join(ROOT, "docs/clusters.md"), "utf8");
   const [, header = ""] = /^\| \| FoundationDB (.+)$/m.exec(clusters) ?? [];
   const tried = versionsIn(header);

@@ -55,7 +55,7 @@ test("faults are planted in conditions, numbers, calls and statements, and not i
   ]);
 });
 
-test("a seed draws the same faults again, whatever else the files contain", () => {
+test("a seed selects the same faults again, whatever else the files contain", () => {
   const faults = faultsOf("src/base/first.ts", TEXT);
   const moved = faultsOf("src/base/first.ts", `// A line more.\n${TEXT}`);
   const drawn = (all: typeof faults, seed: string): readonly string[] =>

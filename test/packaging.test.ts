@@ -65,7 +65,7 @@ async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
   throw new Error(`It ended with ${await ended} before it listened`);
 }
 
-test("the package has the built program and the dashboard, no sources and no tests, and serves", async () => {
+test("the package contains the built program and the dashboard, no sources or tests, and serves", async () => {
   const { path, files } = unpacked();
   const folders = new Set(files.map((file) => file.split("/").slice(0, -1).join("/")));
   expect([...folders].sort()).toEqual([
@@ -86,7 +86,7 @@ test.each([
   ["20.14.0", 2],
   ["20.15.0", 0],
   ["22.0.0", 0],
-])("on Node.js %s the command ends with %d, and says why", (version, status) => {
+])("on Node.js %s the command ends with %d, and reports why", (version, status) => {
   const versions = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
   const flags = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
   const program = join(ROOT, "bin/tandem.mjs");
@@ -108,7 +108,7 @@ async function onceSaid(file: string, text: string): Promise<void> {
   watcher.close();
 }
 
-test("the service manager hears from the node itself when it is ready and when it stops", async () => {
+test("the node notifies the service manager when it is ready and when it stops", async () => {
   const heard = join(directory, "heard");
   const program = join(directory, "systemd-notify");
   writeFileSync(heard, "");
@@ -123,7 +123,7 @@ test("the service manager hears from the node itself when it is ready and when i
   await onceSaid(heard, `${ready}/run/notify STOPPING=1\n`);
 });
 
-test("the Dockerfile is valid, copies all that the package has, and builds from what it is given", () => {
+test("the Dockerfile is valid, copies all files of the package, and builds from its context", () => {
   const text = read("Dockerfile");
   expect(validate(text)).toEqual([]);
   expect(validate("FROM node\nRUNN npm ci\n")).not.toEqual([]);
@@ -165,7 +165,7 @@ test.each(["compose.yml", "compose-cluster.yml"])(
   },
 );
 
-test("the nodes of the example of a cluster share its file and its key, and have the image that is built for them", () => {
+test("the nodes of the example cluster share their file and key, and use the built image", () => {
   const { services, networks } = parse(read("examples/compose-cluster.yml"), { merge: true });
   const { foundationdb, configure, ...nodes } = services;
   expect(Object.keys(nodes)).toEqual(["tandem-1", "tandem-2", "tandem-3"]);
@@ -185,7 +185,7 @@ test("the nodes of the example of a cluster share its file and its key, and have
   }
 });
 
-test("the manifests follow Kubernetes' schemas, and name each other", () => {
+test("the manifests follow Kubernetes' schemas, and refer to each other", () => {
   const manifests = parseAllDocuments(read("examples/kubernetes.yml"));
   const [service, set] = manifests.map((document) => document.toJS());
   expect(manifests).toHaveLength(2);
@@ -203,7 +203,7 @@ test("the manifests follow Kubernetes' schemas, and name each other", () => {
 
 const isThere = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
 
-test.skipIf(!isThere("systemd-analyze"))("systemd finds nothing wrong with the unit", () => {
+test.skipIf(!isThere("systemd-analyze"))("systemd accepts the unit", () => {
   const check = (unit: string) => {
     const file = join(directory, "tandem-check.service");
     writeFileSync(file, unit);

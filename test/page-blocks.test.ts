@@ -32,7 +32,7 @@ test.each(pages)("the commands of %s are run by a test", (page) => {
   expect(isExample ? ["api-examples"] : tests).toHaveLength(1);
 });
 
-test("no reason stands for a block that is not there", () => {
+test("no reason is given for a missing block", () => {
   expect(obsoleteReasons()).toEqual([]);
 });
 

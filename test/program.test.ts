@@ -29,7 +29,7 @@ test.each([
   expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
 });
 
-test("what a program takes of the machine, such as the store alone, comes without the API and the replicator", () => {
+test("a module such as the store loads without the API and the replicator", () => {
   const host = fileURLToPath(new URL("../dist/host", import.meta.url));
   const files = readdirSync(host, { recursive: true, encoding: "utf8" });
   const loaded = files

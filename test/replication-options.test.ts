@@ -42,7 +42,7 @@ function refusal(name: string, value: unknown): string | undefined {
 }
 
 test.each(SETTINGS)(
-  "%s is what a document says, else the configuration, else the default",
+  "%s comes from the document, else the configuration, else the default",
   (member, option) => {
     expect(parseReplication(BODY).options[member]).toBe(option.default);
     for (const value of values(option).right) {
@@ -57,7 +57,7 @@ test.each(SETTINGS)(
 );
 
 test.each(ROWS.map((option) => [option.name, option] as const))(
-  "a value that %s cannot have is refused, with the name and the value",
+  "an invalid value for %s is refused, with the name and the value",
   (name, option) => {
     for (const value of values(option).wrong) {
       expect(refusal(name, value)).toContain(`\`${name}\` must be`);
@@ -68,7 +68,7 @@ test.each(ROWS.map((option) => [option.name, option] as const))(
   },
 );
 
-test("a policy that there is not is refused with those that there are", () => {
+test("an unknown policy is refused with the known ones", () => {
   const choices = "one of skip, hold, crash";
   expect(refusal("failure_policy", "drop")).toBe(
     `\`failure_policy\` must be ${choices}, but is "drop"`,
@@ -79,7 +79,7 @@ test("a policy that there is not is refused with those that there are", () => {
 });
 
 test.each(FAR_BOUNDS)(
-  "who says $of has no more of them far away, unless $bound is said too",
+  "setting $of also limits it for distant servers, unless $bound is set",
   ({ of, bound }) => {
     const [number, most] = [REPLICATION_OPTIONS[of], REPLICATION_OPTIONS[bound]];
     const boundOf = (members: object, value?: string): number =>
@@ -96,7 +96,7 @@ test.each(FAR_BOUNDS)(
   },
 );
 
-test("a weight is 1 to 1000, and no setting", () => {
+test("a weight is 1 to 1000, and not a setting", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
   expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");
   expect(REPLICATOR_SETTINGS.map(({ key }) => key)).not.toContain(WEIGHT.name);

@@ -116,12 +116,12 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|requirement )/.test(line));
 
-test("all that the page names is there", () => {
+test("every reference on the page exists", () => {
   expect(rows.length).toBeGreaterThan(130);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });
 
-const HERE = "`seeds.test.ts`, *all that the page names*";
+const HERE = "`seeds.test.ts`, *every reference on the page*";
 
 test.each([
   [`| A. | S | \`src/nosuch.ts\` | ${HERE} | holds |`, "missing: src/nosuch.ts"],
@@ -130,8 +130,8 @@ test.each([
   ["| A. | S | `src/base/page.ts` | `nosuch.test.ts` | holds |", "missing: nosuch.test.ts"],
   ["| A. | S | `src/base/page.ts` | `tidy.test.ts`, *nosuch* | holds |", "not found: nosuch"],
   [
-    `| A. | S | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *that the page names* | holds |`,
-    "not found: that the page names",
+    `| A. | S | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *reference on the page* | holds |`,
+    "not found: reference on the page",
   ],
   [
     // The text is in that file, and no test has it as its title.
@@ -145,6 +145,6 @@ test.each([
     "missing: ../decisions/0000-nosuch.md",
   ],
   [`| A. | \`src/base/page.ts\` | ${HERE} | holds |`, "not five cells: A."],
-])("a row that is wrong is noticed: %s", (row, mistake) => {
+])("rejects a row with a mistake: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });

@@ -22,7 +22,7 @@ function openObserver(name: string, told: string[], waiting?: Promise<void>) {
   };
 }
 
-test("all who observe a body are told of each piece before its reader gets it, and of the end", async () => {
+test("observers of a body get each piece before its reader, and its end", async () => {
   const told: string[] = [];
   let release = (): void => {};
   const gate = new Promise<void>((resolve) => {
@@ -38,7 +38,7 @@ test("all who observe a body are told of each piece before its reader gets it, a
   expect(told).toEqual(["first 2", "second 2", "first 1", "second 1", "first end", "second end"]);
 });
 
-test("who observes a body is told of its end when it fails, when it is given up, and when an observer refuses", async () => {
+test("observers of a body are notified of its end when it fails, is aborted, or an observer refuses", async () => {
   const told: string[] = [];
   const failing = observeBody(answer(["ab"], new Error("broken")), openObserver("failing", told));
   await expect(readBytes(failing, 10)).rejects.toThrow("broken");

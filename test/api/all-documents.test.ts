@@ -36,7 +36,7 @@ function lists(query: string, ids: readonly string[], offset: number | null = nu
 }
 
 describe("_all_docs", () => {
-  test("takes both names of the ids that it begins and ends with", async () => {
+  test("accepts both spellings of start and end keys", async () => {
     const { ask } = await openLetters(openFilms);
     const idsOf = async (request: string, body?: object) =>
       (await ask(request, { body })).json.rows.map(({ id }: { id: string }) => id);
@@ -49,7 +49,7 @@ describe("_all_docs", () => {
     expect(await idsOf("GET /films/_local_docs?end_key_doc_id=_local/k")).toEqual([]);
   });
 
-  test("takes booleans in capitals, as some languages write them", async () => {
+  test("accepts capitalized booleans, as some clients write them", async () => {
     const { ask } = await openLetters(openFilms);
     const plain = await ask("GET /films/_all_docs?include_docs=true&descending=false");
     expect((await ask("GET /films/_all_docs?include_docs=True&descending=False")).json).toEqual(
@@ -285,7 +285,7 @@ describe("_all_docs", () => {
     },
   ]);
 
-  test("keeps the digits of numbers in what it repeats", async () => {
+  test("keeps the digits of numbers in echoed keys", async () => {
     const { ask } = await openFilms();
     const body = (text: string) => ({
       body: text,
@@ -301,7 +301,7 @@ describe("_all_docs", () => {
     });
   });
 
-  test("goes on over many pages, without loss or repetition", async () => {
+  test("continues across many pages without loss or repetition", async () => {
     const { ask } = await openFilms();
     const ids = Array.from({ length: 2_300 }, (_, index) => `d${String(index).padStart(5, "0")}`);
     await ask("POST /films/_bulk_docs", { body: { docs: ids.map((_id) => ({ _id })) } });

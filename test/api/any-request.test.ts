@@ -172,7 +172,7 @@ const body = fc.oneof(
   fc.uint8Array({ maxLength: 20 }),
 );
 
-test("any request is answered", async () => {
+test("any request gets a response", async () => {
   const { ask, events } = await openFilms();
   await fc.assert(
     fc.asyncProperty(

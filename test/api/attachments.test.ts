@@ -74,7 +74,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/digits")).json.reason).toBe("Document is missing attachment");
   });
 
-  test("joins those that the document has, and leaves its body alone", async () => {
+  test("is added to existing ones, and leaves the document's body unchanged", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: '{"n":1.0}' })).json;
     const first = await ask(`PUT /films/a/one?rev=${rev}`, DIGITS);
@@ -85,7 +85,7 @@ describe("an attachment", () => {
     expect(json._attachments.one.revpos).toBe(2);
   });
 
-  test("that are written with a replicated revision have its generation", async () => {
+  test("written with a replicated revision has its generation", async () => {
     const api = await openFilms();
     const [first, second, third] = ["a", "b", "c"].map((digit) => digit.repeat(32));
     const body = {
@@ -109,7 +109,7 @@ describe("an attachment", () => {
     "#?&",
     "_x".slice(1),
     "line\nbreak",
-  ])("may be called %j", async (name) => {
+  ])("may be named %j", async (name) => {
     const { ask } = await openFilms();
     const path = `/films/a/${encodeURIComponent(name)}`;
     await ask(`PUT ${path}`, DIGITS);
@@ -121,14 +121,14 @@ describe("an attachment", () => {
     expect(multipart.text).toContain("\r\n\r\n0123456789\r\n--");
   });
 
-  test("belongs to a design document, too", async () => {
+  test("can belong to a design document", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_design/x/a/b", DIGITS);
     expect((await ask("GET /films/_design/x/a/b")).text).toBe("0123456789");
     expect((await ask("GET /films/_design%2Fx/a%2Fb")).text).toBe("0123456789");
   });
 
-  test("of text is stored compressed, and sent as the reader likes it", async () => {
+  test("of text is stored compressed, and sent in the encoding that the client accepts", async () => {
     const { ask } = await openFilms();
     const text = "hello world ".repeat(100);
     await ask("PUT /films/a/t", { body: text, headers: { "Content-Type": "text/plain" } });
@@ -152,7 +152,7 @@ describe("an attachment", () => {
     });
   });
 
-  test("is stored compressed when its type is one of the configuration's", async () => {
+  test("is stored compressed if its type is in the configured list", async () => {
     const compressibleTypes = ["image/svg+xml", "application/*json"];
     const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, compressibleTypes } } });
     const encodingOf = async (type: string): Promise<string | undefined> => {
@@ -175,7 +175,7 @@ describe("an attachment", () => {
     expect(json._attachments.t).not.toHaveProperty("encoding");
   });
 
-  test("that comes compressed stays so", async () => {
+  test("stays compressed if it is uploaded compressed", async () => {
     const { ask } = await openFilms();
     const bytes = gzipSync("hello");
     await ask("PUT /films/a/t", {
@@ -190,7 +190,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/b/t")).text).toBe("hello");
   });
 
-  test("of a megabyte comes back byte for byte, in every form", async () => {
+  test("of a megabyte is returned byte for byte, in every encoding", async () => {
     const { ask } = await openFilms();
     const bytes = randomBytes(1_300_000);
     await ask("PUT /films/a/big", {
@@ -205,7 +205,7 @@ describe("an attachment", () => {
     expect(range.bytes.equals(bytes.subarray(600_000, 700_000))).toBe(true);
   });
 
-  test("of nothing is a file, too", async () => {
+  test("may be empty", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a/empty", { body: "" });
     expect(await ask("GET /films/a/empty")).toMatchObject({
@@ -215,7 +215,7 @@ describe("an attachment", () => {
     });
   });
 
-  test("with a content type that no header can hold is sent all the same", async () => {
+  test("is sent even if its content type is invalid in a header", async () => {
     const { ask } = await openFilms();
     const _attachments = { x: { content_type: "a\nb: ☃", data: "YWJj" } };
     await ask("PUT /films/a", { body: { _attachments } });
@@ -404,7 +404,7 @@ describe("multipart/related", () => {
     expect((await ask("GET /films/a/name%20299")).text).toBe("body 299");
   });
 
-  test("takes a revision that was made elsewhere, and only what is new of it", async () => {
+  test("accepts a revision of another server, and stores only its new attachments", async () => {
     const source = await openFilms();
     const target = await openFilms();
     const { rev } = (await source.ask("PUT /films/a/old", DIGITS)).json;
@@ -432,7 +432,7 @@ describe("multipart/related", () => {
     expect((await target.ask("GET /films/a/old")).text).toBe("0123456789");
   });
 
-  test("stands inside multipart/mixed for open_revs", async () => {
+  test("is included in multipart/mixed for open_revs", async () => {
     const { ask } = await openDigits(openFilms);
     const { _rev } = (await ask("GET /films/a")).json;
     const answer = await ask(`GET /films/a?revs=true&open_revs=["${_rev}","9-z"]`, {
@@ -517,7 +517,7 @@ describe("multipart/related", () => {
   });
 });
 
-test("an attachment goes inline through _bulk_docs and _bulk_get", async () => {
+test("an attachment is inlined by _bulk_docs and _bulk_get", async () => {
   const { ask } = await openFilms();
   const data = Buffer.from("abc").toString("base64");
   const docs = [{ _id: "a", _rev: "1-a", _attachments: { x: { content_type: "a/b", data } } }];
@@ -532,7 +532,7 @@ test("an attachment goes inline through _bulk_docs and _bulk_get", async () => {
   expect(listed.json.rows[0].doc._attachments.x.data).toBe(data);
 });
 
-test("a document that is restored with new_edits=false has the digests that it had", async () => {
+test("a document restored with new_edits=false keeps its digests", async () => {
   const { ask } = await openFilms();
   const bytes = Buffer.from("the same words ".repeat(50)).toString("base64");
   const _attachments = {

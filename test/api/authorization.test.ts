@@ -40,7 +40,7 @@ function rowsFor(user: User, rows: readonly Omit<Row, "name">[]): void {
   });
 }
 
-describe("somebody unknown", () => {
+describe("an anonymous user", () => {
   rowsFor(NOBODY, [
     { ask: "GET /", status: 200 },
     { ask: "GET /_up", status: 200 },
@@ -116,13 +116,13 @@ describe("an admin of a database", () => {
   ]);
 });
 
-test("lists of databases are for everybody where the configuration says so", async () => {
+test("everyone may list databases if the configuration says so", async () => {
   const settings = { ...SETTINGS, adminOnlyAllDatabases: false };
   const { ask } = await openApi({ user: NOBODY, parts: { settings } });
   expect((await ask("GET /_all_dbs")).status).toBe(200);
 });
 
-test("the security object of the users' database is kept", async () => {
+test("the security object of the users database is protected", async () => {
   const { ask } = await openAs(ADMIN);
   expect(await ask("PUT /_users/_security", { body: {} })).toMatchObject(
     refusal(403, "forbidden", "You can't edit the security object of the user database."),

@@ -4,7 +4,7 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 
 const conflict = { error: "conflict", reason: "Document update conflict." };
 
-test.each(["_bulk_docs", "_revs_diff"])("%s accepts no type but JSON", async (path) => {
+test.each(["_bulk_docs", "_revs_diff"])("%s accepts only JSON", async (path) => {
   const { ask } = await openFilms();
   const headers = { "Content-Type": "application/xml" };
   const answer = await ask(`POST /films/${path}`, { body: '{"docs":[]}', headers });
@@ -24,7 +24,7 @@ describe("_bulk_docs", () => {
     },
   ]);
 
-  test("answers each of a user's edits in its place", async () => {
+  test("answers each edit of a user in its position", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
     const docs = [{ _id: "b" }, { _id: "a" }, {}, { _id: "a", _rev: rev }, { _id: "b" }];
@@ -39,7 +39,7 @@ describe("_bulk_docs", () => {
     ]);
   });
 
-  test("says nothing of revisions made elsewhere that were written", async () => {
+  test("reports nothing for written revisions of other servers", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "3-c", _revisions: { start: 3, ids: ["c", "b", "a"] } },
@@ -58,7 +58,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/_local/l")).json).toMatchObject({ n: 1 });
   });
 
-  test("stores revisions of generation 0 and without a hash, as CouchDB does", async () => {
+  test("stores revisions with generation 0 or without a hash, as CouchDB does", async () => {
     const { ask } = await openFilms();
     const revisions = { a: ["1-"], b: ["9999-"], c: ["0-x"], d: ["0-"] };
     const docs = Object.entries(revisions).map(([_id, [_rev]]) => ({ _id, _rev }));
@@ -87,7 +87,7 @@ describe("_bulk_docs", () => {
   );
 
   test.each(["x-a", "-1-a", "1", "1.0-a", "1e1-a", " 1-a", `${"9".repeat(16)}-a`, 7, ["1-a"]])(
-    "refuses the revision %j made elsewhere, and writes the other documents",
+    "refuses the replicated revision %j, and writes the other documents",
     async (_rev) => {
       const { ask } = await openFilms();
       const docs = [
@@ -103,7 +103,7 @@ describe("_bulk_docs", () => {
     },
   );
 
-  test("tells which of the revisions made elsewhere cannot be stored, and writes the others", async () => {
+  test("reports replicated revisions that cannot be stored, and writes the others", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "1-a" },
@@ -122,7 +122,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/e")).status).toBe(200);
   });
 
-  test("what a hook refuses is told in its place", async () => {
+  test("reports the refusal of a hook in the document's position", async () => {
     const { ask } = await openFilms({
       hooks: [
         {
@@ -143,7 +143,7 @@ describe("_bulk_docs", () => {
     );
   });
 
-  test("what the store refuses is told in its place, and the others are written in their order", async () => {
+  test("reports the refusal of the store in the document's position, and writes the others in order", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", n: 1 },
@@ -161,7 +161,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/a")).json).toMatchObject({ n: 1 });
   });
 
-  test("takes more than one transaction holds", async () => {
+  test("accepts more documents than a transaction holds", async () => {
     const { ask } = await openFilms();
     const text = "x".repeat(60_000);
     const docs = Array.from({ length: 350 }, (_, index) => ({ _id: `d${index}`, text }));
@@ -427,7 +427,7 @@ describe("_bulk_get", () => {
     },
   ]);
 
-  test("reads more than one transaction does", async () => {
+  test("reads more documents than a transaction does", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 260 }, (_, index) => ({ _id: `d${index}` }));
     await ask("POST /films/_bulk_docs", { body: { docs } });

@@ -39,7 +39,7 @@ const failed = (error: string, reason: string) => refusal(500, error, reason);
 
 const late = { results: [{ id: "2000" }, { id: "2010" }], pending: 0 };
 
-describe("filters that are functions", () => {
+describe("filter functions", () => {
   testRows(openYears, [
     { name: "let pass what they say", ask: `GET ${url}?filter=d/late`, status: 200, has: late },
     {
@@ -221,7 +221,7 @@ describe("filters that are functions", () => {
     },
   ]);
 
-  test("with all leaves let pass each revision by itself", async () => {
+  test("with all leaves filter each revision separately", async () => {
     const { ask } = await openYears(openFilms);
     const docs = [
       { _id: "x", _rev: "1-b", kept: false },
@@ -233,7 +233,7 @@ describe("filters that are functions", () => {
     expect((await ask(`GET ${url}?filter=d/leaves`)).json.results).toEqual([]);
   });
 
-  test("give a continuous feed what passes later", async () => {
+  test("let a continuous feed deliver later changes that pass", async () => {
     const { ask, stream } = await openYears(openFilms);
     const going = new AbortController();
     const feed = await stream(`GET ${url}?filter=d/late&feed=continuous&since=now`, {
@@ -249,10 +249,10 @@ describe("filters that are functions", () => {
   });
 });
 
-describe("a design document that many filter by", () => {
+describe("a design document used as a filter by many feeds", () => {
   const LONG = { ...DESIGN, long: "x".repeat(1_000_000) };
 
-  test("is read once, until there is another revision of it", async () => {
+  test("is read once per revision", async () => {
     let readBytes = 0;
     const counting = (engine: Engine): Engine => {
       const begin = engine.begin.bind(engine);
@@ -288,7 +288,7 @@ describe("a design document that many filter by", () => {
     );
   });
 
-  test("is not there for who may not see it", async () => {
+  test("does not exist for users who may not read it", async () => {
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterRead: (document) => (document.id.startsWith("_design/") ? undefined : document),

@@ -222,7 +222,7 @@ describe("a normal feed", () => {
     },
   ]);
 
-  test("goes on from where it ended, and from now", async () => {
+  test("continues from its last sequence, and from now", async () => {
     const { ask } = await openChanges(openFilms);
     const first = (await ask("GET /films/_changes?limit=2")).json;
     const rest = (await ask(`GET /films/_changes?since=${first.last_seq}`)).json;
@@ -244,7 +244,7 @@ describe("a normal feed", () => {
     });
   });
 
-  test("goes on over many pages, with a filter and backwards", async () => {
+  test("continues across many pages, with a filter and in descending order", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 2_300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -260,7 +260,7 @@ describe("a normal feed", () => {
 });
 
 describe("a descending feed", () => {
-  test("begins with the newest change, whatever it is told", async () => {
+  test("begins with the newest change, whatever since is", async () => {
     const { ask } = await openChanges(openFilms);
     const { results, last_seq } = (await ask("GET /films/_changes?descending=true")).json;
     expect(results.map(({ id }: { id: string }) => id)).toEqual(["_design/x", "gone", "b", "a"]);
@@ -270,7 +270,7 @@ describe("a descending feed", () => {
     }
   });
 
-  test("tells how many changes are before those that it has", async () => {
+  test("reports the number of changes before those returned", async () => {
     const { ask } = await openChanges(openFilms);
     for (const [limit, pending] of [4, 3, 2, 1, 0].entries()) {
       const { json } = await ask(`GET /films/_changes?descending=true&limit=${limit}`);
@@ -282,7 +282,7 @@ describe("a descending feed", () => {
 });
 
 describe("a feed of a few documents", () => {
-  test("is the same whether they are looked up or found among all changes", async () => {
+  test("is the same whether they are read directly or found among all changes", async () => {
     const { ask } = await openChanges(openFilms);
     const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -322,7 +322,7 @@ describe("a feed of a few documents", () => {
     });
   });
 
-  test("is sent in pages when documents are sent with it", async () => {
+  test("is sent in pages when documents are included", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 90 }, (_, n) => ({
       _id: `d${n}`,
@@ -346,7 +346,7 @@ function byNumber(descending: boolean) {
 }
 
 describe("a longpoll feed", () => {
-  test("answers at once when there are changes", async () => {
+  test("answers immediately when there are changes", async () => {
     const { ask } = await openChanges(openFilms);
     expect((await ask("GET /films/_changes?feed=longpoll&limit=1")).json.results).toEqual([a]);
   });
@@ -374,7 +374,7 @@ describe("a longpoll feed", () => {
     expect(JSON.parse((await next).value)).toMatchObject({ id: "yes" });
   });
 
-  test("ends when its time is over", async () => {
+  test("ends at its timeout", async () => {
     const { ask } = await openChanges(openFilms);
     const answer = await ask("GET /films/_changes?feed=longpoll&since=now&timeout=1");
     expect(answer.json).toEqual({ results: [], last_seq: seq, pending: 0 });
@@ -382,7 +382,7 @@ describe("a longpoll feed", () => {
 });
 
 describe("a continuous feed", () => {
-  test("writes a line for each change, as they come", async () => {
+  test("writes a line for each change as it occurs", async () => {
     const { ask, stream } = await openChanges(openFilms);
     const leaving = new AbortController();
     const pieces = await stream("GET /films/_changes?feed=continuous", { signal: leaving.signal });
@@ -409,7 +409,7 @@ describe("a continuous feed", () => {
     expect(lines[0]).toContain('"n": 1.0');
   });
 
-  test("beats while nothing happens", async () => {
+  test("sends heartbeats while nothing changes", async () => {
     const { stream } = await openFilms();
     const leaving = new AbortController();
     const pieces = await stream("GET /films/_changes?feed=continuous&heartbeat=1", {
@@ -422,7 +422,7 @@ describe("a continuous feed", () => {
     await pieces.return?.();
   });
 
-  test("ends at its limit, and when its time is over", async () => {
+  test("ends at its limit and at its timeout", async () => {
     const { ask } = await openChanges(openFilms);
     for (const query of ["limit=2", "timeout=1"]) {
       const { text } = await ask(`GET /films/_changes?feed=continuous&${query}`);
@@ -432,7 +432,7 @@ describe("a continuous feed", () => {
     }
   });
 
-  test.each(["DELETE /films", "again"])("ends when its database goes: %s", async (how) => {
+  test.each(["DELETE /films", "again"])("ends when its database is deleted: %s", async (how) => {
     const { ask, stream } = await openChanges(openFilms);
     const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
     await pieces.next();

@@ -4,7 +4,7 @@ import { spuriousConflicts } from "../support/faults/spurious-conflicts.ts";
 import { type Fate, unknownCommits } from "../support/faults/unknown-commits.ts";
 import { openFilms } from "./api.fixture.ts";
 
-test("what is done twice is seen once", async () => {
+test("repeated edits appear once", async () => {
   const { ask, stream } = await openFilms({ wrapEngine: spuriousConflicts });
   const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
   await pieces.next();
@@ -24,7 +24,7 @@ test("what is done twice is seen once", async () => {
 });
 
 test.each<Fate>(["carried out", "lost"])(
-  "a commit that does not tell, and was %s, is neither a conflict nor a loss",
+  "a commit with an unknown outcome that was %s is neither a conflict nor a loss",
   async (fate) => {
     const fates: Fate[] = [];
     const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, fates) });

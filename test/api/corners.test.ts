@@ -26,7 +26,7 @@ const withTag = (tag: string, options: Parameters<Asked["ask"]>[1] = {}) => ({
   headers: { "If-None-Match": tag, ...options.headers },
 });
 
-describe("who has it already is not sent it again", () => {
+describe("a client with the current version is not sent it again", () => {
   for (const path of [
     "/films/a",
     "/films/a?revs=true",
@@ -88,7 +88,7 @@ describe("who has it already is not sent it again", () => {
   ]);
 });
 
-describe("a document that need not be durable at once", () => {
+describe("a document that need not be durable immediately", () => {
   testRows(openCorners, [
     {
       name: "is accepted",
@@ -213,7 +213,7 @@ describe("a feed of events", () => {
   ]);
 });
 
-describe("an odd name", () => {
+describe("an unusual name", () => {
   const odd = "%C3%A4%2F%20%2B+x%F0%9F%98%80";
   testRows(openCorners, [
     {

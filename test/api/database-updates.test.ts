@@ -63,7 +63,7 @@ testRows(openNoted, [
   },
 ]);
 
-test("of each database the latest of each kind is told, in order", async () => {
+test("reports the latest update of each kind per database, in order", async () => {
   const { ask } = await openApi();
   for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
   await ask("PUT /a/x", { body: {} });
@@ -99,13 +99,13 @@ test("a longpoll feed waits for the next update", async () => {
   expect((await answer).json.results).toEqual([row("films", "updated")]);
 });
 
-test("a longpoll feed gives up after its timeout", async () => {
+test("a longpoll feed ends at its timeout", async () => {
   const { ask } = await openFilms();
   const { json } = await ask("GET /_db_updates?feed=longpoll&since=now&timeout=10");
   expect(json).toEqual({ results: [], last_seq: seq });
 });
 
-test("a continuous feed tells each update on a line, and breathes between", async () => {
+test("a continuous feed writes a line per update, and heartbeats between", async () => {
   const { ask, stream } = await openFilms();
   const lines = await stream("GET /_db_updates?feed=continuous&since=now&heartbeat=20");
   const next = async (): Promise<string> => {
@@ -122,7 +122,7 @@ test("a continuous feed tells each update on a line, and breathes between", asyn
   await lines.return?.();
 });
 
-test("an eventsource feed tells each update as an event", async () => {
+test("an eventsource feed writes an event per update", async () => {
   const { stream } = await openFilms();
   const events = await stream("GET /_db_updates?feed=eventsource&timeout=10");
   const pieces: string[] = [];
@@ -134,7 +134,7 @@ test("an eventsource feed tells each update as an event", async () => {
   );
 });
 
-test("writers of one database that meet do not conflict, and leave one row in the end", async () => {
+test("concurrent writers of one database do not conflict, and leave one row", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
   // Each writer removes rows at random: a round of them seldom leaves none to remove.

@@ -195,7 +195,7 @@ describe("reading a document", () => {
 });
 
 describe("writing a document", () => {
-  test("it is made, changed and removed", async () => {
+  test("creates, changes and removes a document", async () => {
     const { ask } = await openFilms();
     const made = await ask("PUT /films/a", { body: { n: 1 } });
     const first = made.json.rev;
@@ -220,7 +220,7 @@ describe("writing a document", () => {
     expect(removed).toMatchObject({ status: 200, json: { ok: true, id: "a" } });
   });
 
-  test("POST draws an id, or takes the one of the body", async () => {
+  test("POST generates an id, or uses the one in the body", async () => {
     const { ask } = await openFilms();
     const drawn = await ask("POST /films", { body: {} });
     expect(drawn).toMatchObject({
@@ -233,7 +233,7 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY takes the body and the attachments along", async () => {
+  test("COPY copies the body and the attachments", async () => {
     const { ask } = await openFilms();
     const data = Buffer.from("abc").toString("base64");
     const _attachments = { x: { content_type: "a/b", data } };
@@ -250,7 +250,7 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY takes an id that is sent as it is, as one that is percent-encoded", async () => {
+  test("COPY accepts an unescaped id like a percent-encoded one", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: { n: 1 } });
     const copy = async (destination: string) =>
@@ -273,7 +273,7 @@ describe("writing a document", () => {
     },
   ]);
 
-  test("an empty revision is none, and not left out", async () => {
+  test("an empty revision is treated as missing rather than as absent", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: {} });
     const invalid = { status: 400, json: { error: "bad_request", reason: "Invalid rev format" } };
@@ -309,7 +309,7 @@ describe("writing a document", () => {
   );
 
   test.each(["?rev=x", "?rev=", "?rev=1", ""])(
-    "the deletion of a document that does not exist is answered by that, whatever follows: %j",
+    "deleting a missing document reports that first, whatever follows: %j",
     async (query) => {
       const { ask } = await openFilms();
       const { json } = await ask("PUT /films/deleted", { body: {} });
@@ -324,7 +324,7 @@ describe("writing a document", () => {
     },
   );
 
-  test("a write that names a revision of a document that does not exist is a conflict", async () => {
+  test("writing with a revision of a missing document is a conflict", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/there", { body: { _attachments: { x: { data: "" } } } });
     await ask("PUT /films/purged", { body: {} });
@@ -554,7 +554,7 @@ describe("writing a document", () => {
   });
 });
 
-describe("a document arrives as it was", () => {
+describe("a document is returned as it was stored", () => {
   const NUMBERS =
     '{"big":12345678901234567890,"one":1.0,"exp":1e2,"minus":-0,"tail":0.1000,"list":[1.0,-0, 1E+2]}';
   const NAMES = '{"a":{"__proto__":{"x":1.0},"constructor":null,"_id":"nested"},"b":"\\u00e9\\/"}';
@@ -609,7 +609,7 @@ describe("ids", () => {
     "x".repeat(500),
   ];
 
-  test("every odd character survives the path, the body and the lists", async () => {
+  test("every unusual character survives the path, the body and the lists", async () => {
     const { ask } = await openFilms();
     for (const id of ODD_IDS) {
       const path = `/films/${encodeURIComponent(id)}`;
@@ -631,12 +631,12 @@ describe("ids", () => {
     expect(Object.keys(missing).sort()).toEqual([...ODD_IDS].sort());
   });
 
-  test("a plus is a space in a path, and an escape that is none stays", async () => {
+  test("a plus is a space in a path, and invalid escapes are left unchanged", async () => {
     const { ask } = await openFilms();
     expect((await ask("PUT /films/a+b%zz", { body: {} })).json.id).toBe("a b%zz");
   });
 
-  test("a design document has one id, however its slash is written", async () => {
+  test("a design document has one id, however its slash is encoded", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_design/a", { body: { x: 1 } });
     expect((await ask("GET /films/_design%2Fa")).json).toMatchObject({ _id: "_design/a", x: 1 });

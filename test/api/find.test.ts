@@ -394,7 +394,7 @@ describe("_find", () => {
     },
   ]);
 
-  test("goes on at its bookmark, forwards and backwards", async () => {
+  test("continues at its bookmark, in both directions", async () => {
     const { ask } = await openThree(openFilms);
     for (const [direction, order] of [
       ["asc", ["d1", "d2", "d3", undefined]],
@@ -411,7 +411,7 @@ describe("_find", () => {
     }
   });
 
-  test("answers every digit of a number, in documents and in their fields", async () => {
+  test("returns every digit of a number, in documents and in their fields", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: '{"n":12345678901234567890,"o":{"x":1.0}}' });
     const all = await ask("POST /films/_find", { body: { selector } });
@@ -420,7 +420,7 @@ describe("_find", () => {
     expect(some.text).toContain('{"n":12345678901234567890,"o":{"x":1.0}}');
   });
 
-  test("looks through more documents than it holds at once", async () => {
+  test("scans more documents than it keeps in memory", async () => {
     const { ask } = await openFilms();
     const many = Array.from({ length: 1_000 }, (_, n) => ({ _id: String(n).padStart(4, "0"), n }));
     await ask("POST /films/_bulk_docs", { body: { docs: many } });
@@ -563,7 +563,7 @@ describe("_explain and _index", () => {
   ]);
 });
 
-test("a selector whose conditions or names are malformed is refused", async () => {
+test("a selector with malformed conditions or names is refused", async () => {
   const { ask } = await openFilms();
   const answerTo = async (selector: object) => {
     const { status, json } = await ask("POST /films/_find", { body: { selector } });

@@ -36,7 +36,7 @@ async function openBeside({ ask }: Asked): Promise<string> {
 }
 
 describe("a form", () => {
-  test("adds files to a document, beside those that it has", async () => {
+  test("adds files to a document and keeps the existing ones", async () => {
     const api = await openFilms();
     const rev = await openBeside(api);
     const sent = form({ name: "_rev", value: rev }, file("odd näme.txt", "hello"), file("x", "y"));
@@ -49,7 +49,7 @@ describe("a form", () => {
     expect((await api.ask("GET /films/a/odd%20n%C3%A4me.txt")).text).toBe("hello");
   });
 
-  test("writes a document of its own with files", async () => {
+  test("creates a document with files", async () => {
     const { ask } = await openFilms();
     const sent = form({ name: "_doc", value: '{"x":1.0}' }, file("f", "bytes"));
     expect((await ask("POST /films/new", sent)).status).toBe(201);
@@ -64,7 +64,7 @@ describe("a form", () => {
     expect((await api.ask("GET /films/a/old")).text).toBe("new");
   });
 
-  test("of an older revision is a conflict", async () => {
+  test("for an older revision is a conflict", async () => {
     const api = await openFilms();
     const rev = await openBeside(api);
     await api.ask("PUT /films/a", { body: { _rev: rev } });

@@ -203,7 +203,7 @@ async function expectSameAnswers(
 const reading = fc.record({ descending: fc.boolean(), conflicts: fc.boolean() });
 
 describe("an indexed query", () => {
-  test("finds what a query that reads all documents finds, in the order of the index", async () => {
+  test("returns the same as a full scan, in the order of the index", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(stepsOf(id), { maxLength: 25 }),
@@ -215,7 +215,7 @@ describe("an indexed query", () => {
     );
   }, 600_000);
 
-  test("finds what stands beside the bodies, whatever happens to losing leaves", async () => {
+  test("matches metadata, whatever happens to losing leaves", async () => {
     const indexes = BESIDE_BODY.map((each): Step => ({ kind: "index", fields: each }));
     await fc.assert(
       fc.asyncProperty(

@@ -162,7 +162,7 @@ describe("bodies", () => {
   ]);
 });
 
-test("what two servers have stored with a name twice goes in and out as it came", async () => {
+test("preserves duplicate member names that two servers have stored", async () => {
   const { ask } = await openApi();
   await ask("PUT /films");
   const stored = '"a":1,"a":{"b":1,"b":2}';
@@ -182,7 +182,7 @@ describe("limits", () => {
     return opened;
   };
 
-  test("a document may be as large as the configuration says", async () => {
+  test("a document may have the configured size", async () => {
     const { ask } = await open({ documentBytesMax: 100 });
     const body = (length: number) => ({ text: "x".repeat(length) });
     expect((await ask("PUT /films/a", { body: body(80) })).status).toBe(201);
@@ -195,7 +195,7 @@ describe("limits", () => {
     );
   });
 
-  test("a request may be as large as the configuration says, packed and unpacked", async () => {
+  test("a request may have the configured size, compressed and uncompressed", async () => {
     const { ask } = await open({ requestBytesMax: 1_000 });
     const text = JSON.stringify({ text: "x".repeat(5_000) });
     expect(await ask("PUT /films/a", { body: text })).toMatchObject(tooLarge);
@@ -206,7 +206,7 @@ describe("limits", () => {
     expect(await ask("PUT /films/a/b", { body: "x", headers })).toMatchObject(tooLarge);
   });
 
-  test("a node in maintenance is up, and says that it is not", async () => {
+  test("a node in maintenance mode is up, and reports the mode", async () => {
     const maintained = await open({ maintenanceMode: "true" });
     expect(await maintained.ask("GET /_up")).toMatchObject({
       status: 404,

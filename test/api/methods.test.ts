@@ -24,7 +24,7 @@ function nowhere(ask: string, body?: object): Row {
   };
 }
 
-describe("a method that a resource does not have", () => {
+describe("a method that a resource does not support", () => {
   testRows(FILMS, [
     only("POST /", "GET,HEAD"),
     only("DELETE /", "GET,HEAD"),
@@ -50,7 +50,7 @@ describe("a method that a resource does not have", () => {
   ]);
 });
 
-describe("a database that is not there", () => {
+describe("a missing database", () => {
   testRows(FILMS, [
     nowhere("GET /nope/_all_docs"),
     nowhere("GET /nope/_changes"),

@@ -231,7 +231,7 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
   });
 
-  test("every default that is shown can be set, and is the same then", () => {
+  test("every default shown can be set, and then has the same value", () => {
     const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
     const configuration = fresh();
     for (const setting of SETTINGS) {
@@ -244,7 +244,7 @@ describe("the node's configuration", () => {
     }
   });
 
-  test("settings are shown with their defaults, also those that nobody has set, and no secret is", async () => {
+  test("settings are shown with their defaults, even if unset, and secrets are not", async () => {
     const { openedApi } = await open();
     await openedApi.ask(`PUT ${root}/replicator/max_jobs`, { body: '"7"' });
     const { json } = await openedApi.ask("GET /_tandem/settings");
@@ -269,13 +269,13 @@ describe("the node's configuration", () => {
     expect(found("admins", "root")).toMatchObject({ value: "****" });
   });
 
-  test("a value that was set is in effect, and trimmed", async () => {
+  test("a value is trimmed and takes effect when it is set", async () => {
     const { openedApi, configuration } = await open();
     await openedApi.ask(`PUT ${root}/a/b`, { body: '" 2 "' });
     expect(configuration.get("a", "b")).toBe("2");
   });
 
-  test("a value that cannot be saved is not in effect, and can be set again later", () =>
+  test("a value that cannot be saved has no effect, and can be set later", () =>
     withDirectory(async (directory) => {
       const folder = join(directory, "data");
       const { openedApi, configuration } = await open(ADMIN, join(folder, "local.ini"));
@@ -292,7 +292,7 @@ describe("the node's configuration", () => {
       });
     }));
 
-  test("an administrator's password is hashed, and never told", async () => {
+  test("an administrator's password is hashed and never returned", async () => {
     const { openedApi, configuration } = await open();
     expect((await openedApi.ask(`PUT ${root}/admins/ann`, { body: '"pw"' })).json).toBe("");
     const hash = parseAdminHash(configuration.get("admins", "ann") ?? "");
@@ -306,14 +306,14 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`DELETE ${root}/admins/ann`)).json).toBe("****");
   });
 
-  test("whether a secret is used is told", async () => {
+  test("reports whether a secret is in use", async () => {
     const { openedApi } = await open();
     const use = `${root}/chttpd_auth/proxy_use_secret`;
     await openedApi.ask(`PUT ${use}`, { body: '"true"' });
     expect((await openedApi.ask(`GET ${use}`)).json).toBe("true");
   });
 
-  test("is for server admins alone", async () => {
+  test("only server admins have access", async () => {
     const { openedApi } = await open({ name: "alice", roles: [], isAdmin: false });
     expect(await openedApi.ask(`GET ${root}`)).toMatchObject(
       refusal(401, "unauthorized", "You are not a server admin."),

@@ -35,7 +35,7 @@ test.each([
   expect((await ask(request, { body })).status).toBe(status);
 });
 
-test("nothing is written by whoever may not have it so", async () => {
+test("unauthorized users write nothing", async () => {
   const { ask, become } = await openAs(ANN);
   await ask("POST /_replicator/_bulk_docs?paused=true", { body: { docs: [REPLICATION] } });
   become(ADMIN);

@@ -141,7 +141,7 @@ describe("_purge", () => {
     },
   ]);
 
-  test("is seen everywhere", async () => {
+  test("is visible everywhere", async () => {
     const { ask } = await openPurgeable();
     await ask("POST /films/_purge", { body: { a: ["1-a"], b: ["2-y"] } });
     expect((await ask("GET /films/a")).json).toEqual({ error: "not_found", reason: "missing" });
@@ -163,7 +163,7 @@ describe("_purge", () => {
     });
   });
 
-  test("is for server admins", async () => {
+  test("requires a server admin", async () => {
     const { ask } = await openApi({ user: { name: "ann", roles: [], isAdmin: false } });
     expect((await ask("POST /films/_purge", { body: {} })).status).toBe(401);
     const limit = { body: "5" };

@@ -235,14 +235,14 @@ describe("the server", () => {
     },
   ]);
 
-  test("draws as many uuids as it is asked for", async () => {
+  test("generates the requested number of uuids", async () => {
     const { ask } = await openApi();
     const { uuids } = (await ask("GET /_uuids?count=3")).json;
     expect(new Set(uuids).size).toBe(3);
     for (const uuid of uuids) expect(uuid).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  test("draws as many uuids at once as it is set to", async () => {
+  test("generates at most the configured number of uuids", async () => {
     const { ask } = await openApi({ parts: { settings: { ...SETTINGS, uuidCountMax: 2 } } });
     expect((await ask("GET /_uuids?count=2")).status).toBe(200);
     expect(await ask("GET /_uuids?count=3")).toMatchObject(
@@ -250,7 +250,7 @@ describe("the server", () => {
     );
   });
 
-  test("a document without an id gets one in the order of the others", async () => {
+  test("a document without an id gets a sequential one", async () => {
     const { ask } = await openApi();
     await ask("PUT /films");
     const made = await ask("POST /films", { body: {} });
@@ -260,7 +260,7 @@ describe("the server", () => {
     expect(new Set(ids.map((id) => id.slice(0, 26))).size).toBe(1);
   });
 
-  test("a plus in a path is a space unless the setting says otherwise", async () => {
+  test("a plus in a path is a space unless configured otherwise", async () => {
     for (const plusIsSpace of [true, false]) {
       const { ask } = await openApi({ parts: { settings: { ...SETTINGS, plusIsSpace } } });
       await ask("PUT /films");
@@ -269,7 +269,7 @@ describe("the server", () => {
     }
   });
 
-  test("the host that locations have is named by the header of the setting alone", async () => {
+  test("the host in locations comes only from the configured header", async () => {
     const settings = { ...SETTINGS, forwardedHostHeader: "X-Host" };
     const { ask } = await openApi({ parts: { settings } });
     const headers = { "X-Host": "named.example", "X-Forwarded-Host": "other.example" };
@@ -280,7 +280,7 @@ describe("the server", () => {
     expect(unnamed.headers.Location).toBe("http://127.0.0.1:5984/books");
   });
 
-  test("locations begin with https when the request came over TLS, to a proxy in front, too", async () => {
+  test("locations begin with https if the request came over TLS, even through a proxy", async () => {
     const { ask } = await openFilms();
     const schemeOf = async (headers: Readonly<Record<string, string>>) => {
       const { headers: told } = await ask("POST /films", { body: {}, headers });
@@ -292,7 +292,7 @@ describe("the server", () => {
     expect(await schemeOf({ "X-Forwarded-Proto": "https" })).toBe("https");
   });
 
-  test("lists the databases that keys name, as far as they are there", async () => {
+  test("lists the databases named by keys, if they exist", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
     expect((await ask('GET /_all_dbs?keys=["c","nope","a"]')).json).toEqual(["c", "a"]);
@@ -303,7 +303,7 @@ describe("the server", () => {
     expect(infos.map(({ key }: { key: string }) => key)).toEqual(["b"]);
   });
 
-  test("lists databases in pages and backwards", async () => {
+  test("lists databases in pages and in descending order", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c", "d"]) await ask(`PUT /${name}`);
     expect((await ask("GET /_all_dbs?limit=2&skip=1")).json).toEqual(["b", "c"]);
@@ -319,7 +319,7 @@ describe("the server", () => {
   });
 });
 
-describe("a 401 says how to log in", () => {
+describe("a 401 offers a way to log in", () => {
   const ask = async (settings: object, headers = {}) => {
     const authenticate = async (): Promise<never> => {
       throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
@@ -329,7 +329,7 @@ describe("a 401 says how to log in", () => {
   };
   const wanted = (value: string) => ({ "X-CouchDB-WWW-Authenticate": value });
 
-  test("as the client wants, as the setting says, or as CouchDB does", async () => {
+  test("as the client wants, as configured, or as CouchDB does", async () => {
     const both = { challenge: "Negotiate", requireValidUser: true };
     expect(await ask(both, wanted("Cookie"))).toBe("Cookie");
     expect(await ask(both)).toBe("Negotiate");
@@ -337,13 +337,13 @@ describe("a 401 says how to log in", () => {
     expect(await ask({})).toBeUndefined();
   });
 
-  test("never with what is no text of a header", async () => {
+  test("never with text that is invalid in a header", async () => {
     for (const value of ["", "a\r\nSet-Cookie: a=b", "a\0", "\u00e4"]) {
       expect(await ask({ requireValidUser: true }, wanted(value))).toBe('Basic realm="server"');
     }
   });
 
-  test("and no other answer does", async () => {
+  test("and other responses do not", async () => {
     const settings = { ...SETTINGS, challenge: "Negotiate" };
     const answer = await (await openApi({ parts: { settings } })).ask("GET /films");
     expect(answer.status).toBe(404);
@@ -352,7 +352,7 @@ describe("a 401 says how to log in", () => {
 });
 
 describe("errors", () => {
-  test("an unexpected one is announced, and tells the client nothing of itself", async () => {
+  test("an unexpected one is announced, and reveals nothing to the client", async () => {
     const broken = defineRoute("GET", "/_broken", PUBLIC, async () => {
       throw new TypeError("secret");
     });
@@ -365,7 +365,7 @@ describe("errors", () => {
     );
   });
 
-  test("the store's own troubles ask the client to come again", async () => {
+  test("temporary ones of the store ask the client to retry", async () => {
     const busy = defineRoute("GET", "/_busy", PUBLIC, async () => {
       throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
     });
@@ -376,7 +376,7 @@ describe("errors", () => {
     });
   });
 
-  test("a route of another module takes the place of ours", async () => {
+  test("a route of another module replaces the built-in one", async () => {
     const find = defineRoute("POST", "/{database}/_find", MEMBER, async () =>
       json(200, { mine: true }),
     );

@@ -45,7 +45,7 @@ async function openFolder(): Promise<OpenApi> {
   return openApi({ parts: { utilities: new StaticFolder(root) } });
 }
 
-test("a folder's page is shown for it", async () => {
+test("a folder shows its index page", async () => {
   const { ask } = await openFolder();
   expect(await ask("GET /_utils/")).toMatchObject({
     status: 200,
@@ -60,7 +60,7 @@ test("a folder's page is shown for it", async () => {
   expect((await ask("GET /favicon.ico")).text).toBe("icon");
 });
 
-test("names may have spaces, and links may lead about within the folder", async () => {
+test("names may contain spaces, and links may point within the folder", async () => {
   const { ask } = await openFolder();
   expect((await ask("GET /_utils/js/a%20b.js")).text).toBe("script");
   expect((await ask("GET /_utils/again/a%20b.js")).text).toBe("script");

@@ -153,7 +153,7 @@ describe("validate_doc_update", () => {
     },
   ]);
 
-  test("is shown what an edit replaces, and may keep it from being deleted", async () => {
+  test("receives the previous revision, and may refuse its deletion", async () => {
     const { ask } = await openValidated(openFilms);
     const body = {
       keep: 1,
@@ -177,7 +177,7 @@ describe("validate_doc_update", () => {
     });
   });
 
-  test("judges attachments that are written by themselves", async () => {
+  test("validates attachments written separately", async () => {
     const { ask } = await openValidated(
       openFilms,
       "function (doc) { if (doc._attachments) throw({forbidden: Object.keys(doc._attachments)[0]}); }",
@@ -188,13 +188,13 @@ describe("validate_doc_update", () => {
     );
   });
 
-  test("comes after conflicts", async () => {
+  test("runs after the conflict check", async () => {
     const { ask } = await openValidated(openFilms);
     await ask("PUT /films/x", { body: {} });
     expect((await ask("PUT /films/x", { body: { f: "no" } })).status).toBe(409);
   });
 
-  test("that does not compile lets nothing be written, until it is gone", async () => {
+  test("refuses all writes if it does not compile, until it is removed", async () => {
     const { ask } = await openValidated(openFilms, "function (a {");
     const answer = await ask("PUT /films/x", { body: {} });
     expect(answer).toMatchObject({ status: 500, json: { error: "compilation_error" } });
@@ -203,7 +203,7 @@ describe("validate_doc_update", () => {
     expect((await ask("PUT /films/x", { body: {} })).status).toBe(201);
   });
 
-  test("of all design documents have to let pass", async () => {
+  test("must accept in all design documents", async () => {
     const { ask } = await openValidated(openFilms);
     const second = "function (doc) { if (doc.second) throw({forbidden: 'second'}); }";
     await ask("PUT /films/_design/w", { body: { validate_doc_update: second } });
@@ -213,7 +213,7 @@ describe("validate_doc_update", () => {
     expect((await put({})).status).toBe(201);
   });
 
-  test("judges against the revision that is replaced, however many write at once", async () => {
+  test("validates against the replaced revision, however many clients write concurrently", async () => {
     const { ask } = await openValidated(
       openFilms,
       "function (doc, old) { if ((old ? old.n : 0) + 1 !== doc.n) throw({forbidden: 'gap'}); }",
@@ -234,8 +234,8 @@ describe("validate_doc_update", () => {
 
 test.each([
   ["a design document", "PUT /films/_design/a"],
-  ["a document that is validated", "PUT /films/a"],
-])("%s of megabytes is written once, when its verdict is there", async (_, request) => {
+  ["a validated document", "PUT /films/a"],
+])("%s of several megabytes is written once, after its verdict", async (_, request) => {
   let setBytes = 0;
   const counting = (engine: Engine): Engine => {
     const begin = engine.begin.bind(engine);

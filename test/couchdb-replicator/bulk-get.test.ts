@@ -27,18 +27,18 @@ async function requestsOf(database: string, docs: readonly object[], more: objec
   };
 }
 
-test("use_bulk_get: plain documents travel in bulk only", async () => {
+test("use_bulk_get: plain documents are read in bulk only", async () => {
   const { bulk, reads, writes } = await requestsOf("plain", documents(COUNT), {});
   expect([bulk > 0, reads, writes]).toEqual([true, 0, 0]);
 });
 
-test("use_bulk_get_with_ddocs: design documents travel alone, the others in bulk", async () => {
+test("use_bulk_get_with_ddocs: design documents are read individually, the others in bulk", async () => {
   const docs = [...DESIGN, ...documents(COUNT)];
   const { bulk, reads, writes } = await requestsOf("designs", docs, {});
   expect([bulk > 0, reads, writes]).toEqual([true, COUNT, COUNT]);
 });
 
-test("use_bulk_get_with_attachments: documents with attachments are asked for in bulk, and then alone", async () => {
+test("use_bulk_get_with_attachments: documents with attachments are requested in bulk, then individually", async () => {
   const { bulk, reads, writes } = await requestsOf("attached", documents(COUNT, ATTACHED), {});
   expect([bulk > 0, reads, writes]).toEqual([true, COUNT, COUNT]);
 });
@@ -47,7 +47,7 @@ test.each([
   ["dont_use_bulk_get", documents(COUNT), 0],
   ["dont_use_bulk_get_ddocs", DESIGN, COUNT],
   ["dont_use_bulk_get_attachments", documents(COUNT, ATTACHED), COUNT],
-])("%s: each document is read alone", async (name, docs, written) => {
+])("%s: each document is read individually", async (name, docs, written) => {
   const requests = await requestsOf(name.replaceAll("_", "-"), docs, { use_bulk_get: false });
   expect(requests).toEqual({ bulk: 0, reads: COUNT, writes: written });
 });

@@ -75,7 +75,7 @@ describe("small_max_request_size", () => {
     _attachments: { att: { content_type: "app/binary", data: btoa(text(length)) } },
   });
 
-  test("reduce_max_request_size_test, all_docs: a batch that is too large is sent in pieces", async () => {
+  test("reduce_max_request_size_test, all_docs: a batch that is too large is split", async () => {
     await pair.fill("small-all", documents(5, { text: text(3000) }));
     expect((await pair.replicate("small-all")).body.history[0].docs_written).toBe(5);
     expect(count(pair.target, "POST", /^_bulk_docs/)).toBeGreaterThan(1);
@@ -154,7 +154,7 @@ describe("many_leaves", () => {
   });
 });
 
-test("should_replicate_docs_with_missed_att_stubs: a target that forgot the revisions between gets all bytes", async () => {
+test("should_replicate_docs_with_missed_att_stubs: a target without the intermediate revisions gets all bytes", async () => {
   const database = "stubs";
   await pair.fill(database, [{ _id: "doc", ...ATTACHED }]);
   await pair.there.call("PUT", `/${database}/_revs_limit`, "3");
@@ -202,7 +202,7 @@ test("should_replicate_attachments, large_atts: megabytes of text and of bytes a
 describe("selections", () => {
   const docs = [...documents(4), { _id: "_design/foo", language: "javascript" }];
 
-  test("should_replicate_with_selector: only what it matches arrives", async () => {
+  test("should_replicate_with_selector: only matching documents arrive", async () => {
     await pair.fill("selector", docs);
     const { body } = await pair.replicate("selector", { selector: { _id: "doc-2" } });
     expect(body.history[0].docs_written).toBe(1);
@@ -299,7 +299,7 @@ describe("create_target_with_options", () => {
     expect(created?.path).toBe("/exact-parameters/?x=369553424691494913&y=1.0&z=-0.0&b=true");
   });
 
-  test("should_not_create_target_with_q_any: without the word, nothing is made", async () => {
+  test("should_not_create_target_with_q_any: nothing is created without the option", async () => {
     await pair.here.call("PUT", "/not-made");
     const more = { create_target: false, create_target_params: { q: "4" } };
     const answer = await pair.replicate("not-made", more);

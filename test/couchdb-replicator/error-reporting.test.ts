@@ -46,7 +46,7 @@ test.each([
 });
 
 test.each([501, 418])(
-  "t_fail_bulk_get: after %i documents are read alone, and the job goes on",
+  "t_fail_bulk_get: after %i documents are read individually, and the job continues",
   async (status) => {
     const database = `bulk-get-${status}`;
     await pair.fill(database, documents(1));

@@ -45,7 +45,7 @@ test("replicating attachment without conflict (COUCHDB-885)", async () => {
   expect(copy._attachments.bytes).not.toHaveProperty("encoding");
 });
 
-test("simple replication: each run adds to the figures of those before it", async () => {
+test("simple replication: each run adds to the figures of earlier ones", async () => {
   const database = "simple";
   const attachments = { text: { content_type: "text/plain", data: btoa("text") } };
   const docs = documents(20).map((doc, number) =>
@@ -146,7 +146,7 @@ test("validate_doc_update failure replications: 3 are written, 4 are named", asy
 
 const FILTER = "function (doc, req) { return doc.number % Number(req.query.modulus) === 0; }";
 
-test("filtered replications: each run adds what the filter passes", async () => {
+test("filtered replications: each run adds what the filter accepts", async () => {
   const database = "filtered";
   const numbered = (from: number, to: number): object[] =>
     Array.from({ length: to - from }, (_, index) => ({
@@ -164,7 +164,7 @@ test("filtered replications: each run adds what the filter passes", async () => 
   expect(await pair.ids(database)).toHaveLength(19);
 });
 
-test("filter by view (view_filtered_replication_test): what the view emits arrives", async () => {
+test("filter by view (view_filtered_replication_test): documents that the view emits arrive", async () => {
   const database = "by-view";
   await pair.fill(database, [{ _id: "yes", kind: "a" }, { _id: "no" }]);
   const map = "function (doc) { if (doc.kind) emit(doc._id); }";
@@ -190,7 +190,7 @@ test("replication restarts after filter change (COUCHDB-892): a new history", as
   expect(second.history[0]).toMatchObject({ docs_written: 3, start_last_seq: 0 });
 });
 
-test("continuous replication: what comes and goes is followed until the job is cancelled by its body", async () => {
+test("continuous replication: changes are copied until the job is cancelled by its body", async () => {
   const database = "followed";
   await pair.fill(database, documents(25));
   const start = () => pair.replicate(database, { continuous: true });
@@ -239,7 +239,7 @@ test("replication cancellation: by its id, once", async () => {
   expect((await cancel()).status).toBe(404);
 });
 
-test("compressed attachment replication: the bytes travel as they are stored", async () => {
+test("compressed attachment replication: the bytes are copied as stored", async () => {
   const database = "compressed";
   const data = btoa("a few words ".repeat(500));
   const attachments = { "words.txt": { content_type: "text/plain", data } };
@@ -319,7 +319,7 @@ describe("users", () => {
     expect((await pair.here.call("GET", "/of-joe/secret")).status).toBe(200);
   });
 
-  test("a member of a _replicator database cannot copy what it holds, nor write into it", async () => {
+  test("a member of a _replicator database cannot copy its documents, nor write into it", async () => {
     const members = { members: { names: ["joe"], roles: [] } };
     await as("admin", "PUT", "/_replicator/_security", members);
     for (const body of [

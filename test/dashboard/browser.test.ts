@@ -121,7 +121,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("no page breaks a rule of accessibility, in light or in dark", async () => {
+  test("no page violates an accessibility rule, in light or dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
     const found: string[] = [];
@@ -171,7 +171,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(found).toEqual([]);
   });
 
-  test("who only reads sees everything, and has nothing to change it with", async () => {
+  test("a read-only user sees everything, and has no controls for changes", async () => {
     const { page, show, faults } = await visit(browser, node.url, "rita");
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).pathname));
@@ -208,7 +208,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("the session of who only reads is refused every change by the node", async () => {
+  test("the node refuses every change in the session of a read-only user", async () => {
     const { page } = await visit(browser, node.url, "rita");
     const changes = [
       ["POST", "_tandem/jobs/_pause?all=true"],
@@ -233,7 +233,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     }
   });
 
-  test("ids and errors are text, whatever is in them", async () => {
+  test("ids and errors are shown as text, whatever they contain", async () => {
     // It lets its databases be opened, and refuses the rest with these words.
     const hostile = createServer(({ url }, response) => {
       const isDatabase = /^\/x-\d\/?$/.test(url ?? "");
@@ -276,7 +276,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a group leads to exactly its jobs, also one of databases without a host", async () => {
+  test("a group links to exactly its jobs, including one of databases without a host", async () => {
     await replicate("own", { source: "nowhere", target: "films" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fown/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -294,7 +294,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
   });
 
-  test("servers show what fails there, and lead to it", async () => {
+  test("servers show their failures, and link to them", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     await show("/servers");
     await page.getByRole("link", { name: `${REFUSED_COUNT} unauthorized` }).waitFor();
@@ -304,7 +304,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`${REFUSED_COUNT} jobs`, { exact: true }).waitFor();
   });
 
-  test("the causes of a night are found and mended by mouse", async () => {
+  test("the causes of an incident are found and fixed by mouse", async () => {
     const { page, faults } = await visit(browser, node.url, "root");
     await page.getByRole("link", { name: new RegExp(`^Failing\\s*${FAILING_COUNT}`) }).waitFor();
     await page.getByText(`${FAILING_COUNT} jobs in 3 groups`).waitFor();
@@ -336,7 +336,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a pause is taken back for exactly the jobs that it paused", async () => {
+  test("undoing a pause resumes exactly the jobs that it paused", async () => {
     await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
     onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -387,7 +387,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Tried 3 documents; 0 failed").waitFor();
   });
 
-  test("shares are edited with their effect in sight", async () => {
+  test("shares are edited with a preview of their effect", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/servers");
     await page.getByRole("button", { name: "Edit shares of _replicator" }).click();
@@ -403,7 +403,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("row", { name: /^replicator max_jobs 500 500/ }).waitFor();
   });
 
-  test("decisions are shown with who made them", async () => {
+  test("decisions are shown with the user who made them", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     const good = "/_tandem/jobs/_replicator%2Fgood";
     await ask("POST", `${good}/_pause`);
@@ -420,7 +420,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .waitFor();
   });
 
-  test("a replication is made with the form, and removed", async () => {
+  test("a replication is created with the form, and removed", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Id", { exact: true }).fill("by-form");
@@ -442,7 +442,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await ask("GET", "/_replicator/by-form")).toMatchObject({ error: "not_found" });
   });
 
-  test("when it runs and what stays behind is chosen, checked as it is typed, and kept by an edit and a clone", async () => {
+  test("schedule and filters are chosen, validated while typed, and kept by an edit and a clone", async () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fnightly/_cancel").then(() => {}));
     const { page, show, violations: look } = await visit(browser, node.url, "root");
     await show("/new");
@@ -496,7 +496,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(Object.keys(edited)).not.toContain("attachments");
   });
 
-  test("a replication is checked as it is typed, beside the fields, and can be made nevertheless", async () => {
+  test("a replication is validated while typed, next to the fields, and can be created nevertheless", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
     const { page, show, violations: look } = await visit(browser, node.url, "root");
@@ -562,7 +562,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("img", { name: /^Lag seconds/ }).waitFor();
   });
 
-  test("every control is reached by keys, in the order in which it stands, and does what it says", async () => {
+  test("every control is reached by keyboard in visual order, and does what its label says", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const missed: string[] = [];
     for (const [view, landmark] of [
@@ -622,7 +622,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });
 
-  test("what scrolls is reached by keys, also by who has no button there, and where letters are large", async () => {
+  test("scrollable areas are reached by keyboard, even without a control inside, and with large fonts", async () => {
     const long = "w".repeat(4_096);
     await replicate(long, { source: "films", target: "nowhere" });
     onTestFinished(() => ask("POST", `/_tandem/jobs/_replicator%2F${long}/_cancel`).then(() => {}));
@@ -660,7 +660,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(seen.filter(([, isReached]) => !isReached)).toEqual([]);
   });
 
-  test("every view is an address, and a change of a filter is another one", async () => {
+  test("every view has an address, and a changed filter has another one", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?state=running&target=copy");
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
@@ -686,7 +686,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: /^Nodes\s*0\s*1 draining/ }).waitFor();
   });
 
-  test("a session that has ended leads to the login, and from there back", async () => {
+  test("an expired session leads to the login, and back from there", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/nodes");
     await page.getByText("Last report").waitFor();

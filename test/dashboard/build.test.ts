@@ -20,7 +20,7 @@ function read(name: string): Buffer {
   return readFileSync(join(BUILT, name));
 }
 
-test("all of it, compressed with gzip, has less than 90 kB", () => {
+test("the whole dashboard is smaller than 90 kB with gzip", () => {
   const names = new Set(files());
   const sizes = [...names]
     .filter((name) => !/\.(gz|br)$/.test(name))
@@ -29,7 +29,7 @@ test("all of it, compressed with gzip, has less than 90 kB", () => {
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(BYTES_MAX);
 });
 
-test("what is compressed has the content of what is not", () => {
+test("compressed files have the content of the uncompressed ones", () => {
   const compressed = files().filter((name) => /\.(gz|br)$/.test(name));
   expect(compressed.length).toBeGreaterThan(3);
   for (const name of compressed) {
@@ -38,7 +38,7 @@ test("what is compressed has the content of what is not", () => {
   }
 });
 
-test("the page has nothing inline, and names nothing elsewhere", () => {
+test("the page has no inline code, and names no other origin", () => {
   const page = read("index.html").toString();
   expect(page).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=/);
   const addresses = [...page.matchAll(/(?:src|href)=["']?([^"'\s>]*)/g)].map((match) => match[1]);
@@ -47,7 +47,7 @@ test("the page has nothing inline, and names nothing elsewhere", () => {
   for (const address of addresses) expect(address).toMatch(/^\.\/assets\/\w+-[\w-]{8}\.\w+$/);
 });
 
-test("scripts and styles name no other server, and hold no data in place of a file", () => {
+test("scripts and styles name no other server, and contain no data URLs", () => {
   const sources = files().filter((name) => /\.(js|css)$/.test(name));
   // A script that loads later cannot load when the connection is lost.
   expect(sources.map((name) => extname(name)).sort()).toEqual([".css", ".js"]);

@@ -39,7 +39,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a page out of sight has no connection open, and goes on where it was", async () => {
+  test("a hidden page keeps no connection open, and continues where it was", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/events");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -54,7 +54,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
   });
 
-  test("a lost connection is said, and mended", async () => {
+  test("a lost connection is reported, and restored", async () => {
     const directory = processes.directory();
     const first = await processes.open({ ...GUARDED, directory });
     const { page } = await visit(browser, first.url, "root");
@@ -83,7 +83,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("navigation").waitFor();
   });
 
-  test("a filter that the node refuses is no lost connection, and where a page of a list begins is no filter", async () => {
+  test("a filter that the node refuses is not a lost connection, nor is the bookmark of a page a filter", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?skip=0&limit=7&paused=true");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -95,7 +95,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Live", { exact: true }).waitFor();
   });
 
-  test("who is asked to log in again finds the form as it was, and another user finds none", async () => {
+  test("a user who has to log in again finds the form as it was; another user finds it empty", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Source address").fill("films");
@@ -129,7 +129,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByLabel("Source address").count()).toBe(0);
   });
 
-  test("the end of a session is met by a feed, too, and is no lost connection", async () => {
+  test("a feed notices the end of the session, which is not a lost connection", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -140,7 +140,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
   });
 
-  test("an answer from before a login does not end the session that began with it", async () => {
+  test("a response from before a login does not end the new session", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -173,7 +173,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await dialog.count()).toBe(0);
   });
 
-  test("a page that cannot be drawn says so, and the others go on", async () => {
+  test("a page that fails to render reports it, and the others continue", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     await page.route("**/_tandem/nodes", (route) => route.fulfill({ json: { nodes: [null] } }));
     await show("/nodes");

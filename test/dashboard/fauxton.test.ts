@@ -85,7 +85,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     expect(await ask("GET", "/_replicator/by-fauxton")).toMatchObject({ error: "not_found" });
   });
 
-  test("shows a replication that runs among the active tasks", async () => {
+  test("shows a running replication among the active tasks", async () => {
     const body = { source: "films", target: "live", create_target: true, continuous: true };
     await ask("PUT", "/_replicator/live", body);
     await node.onceAnswered(
@@ -101,6 +101,6 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
 });
 
 test.runIf(FAUXTON === undefined)(
-  "without Fauxton its tests are skipped, and fail where CI is set",
+  "without Fauxton its tests are skipped, and fail if CI is set",
   () => expect(process.env.CI ?? "").toBe(""),
 );

@@ -74,7 +74,7 @@ async function heapBytes(page: Page): Promise<number> {
 }
 
 describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
-  test("only those in sight are drawn, and pages are read by their bookmarks", async () => {
+  test("only the visible ones are drawn, and pages are read by bookmarks", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -94,7 +94,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     await page.getByText("100,000 selected").waitFor();
   });
 
-  test("the last is scrolled to, a change of the first is drawn, and a filter finds three", async () => {
+  test("the last is reached by scrolling, a change of the first is drawn, and a filter finds three", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -127,7 +127,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     expect(faults).toEqual([]);
   });
 
-  test("rows stay apart when the window becomes narrow", async () => {
+  test("rows do not overlap when the window becomes narrow", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await crowd(page);
     await show("/jobs");
@@ -142,7 +142,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     expect(second?.y).toBeGreaterThanOrEqual((first?.y ?? 0) + (first?.height ?? 0));
   });
 
-  test("the first are there after less than a second of work, and one request for them", async () => {
+  test("the first are visible after less than a second of work and one request", async () => {
     const { page } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await page.goto("about:blank");

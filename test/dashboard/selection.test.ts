@@ -56,8 +56,8 @@ async function command(page: Page, verb: string): Promise<string | null> {
   return heading;
 }
 
-describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
-  test("are all that the filter finds, and no others", async () => {
+describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
+  test("are all that match the filter, and no others", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?source=films");
     await page.getByText("3 jobs", { exact: true }).waitFor();
@@ -71,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
     expect(await paused()).toEqual([]);
   });
 
-  test("are those that are ticked, and no others", async () => {
+  test("are those that are checked, and no others", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");
     await tick(page, "f2");
@@ -85,7 +85,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
   });
 
   test.each(["Select all that match", "f1"])(
-    "are empty after the filter has changed, with %s selected before",
+    "are cleared after the filter changes, with %s selected before",
     async (selected) => {
       const { page, show } = await visit(browser, node.url, "root");
       await show("/jobs?source=films");
@@ -109,7 +109,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
   test.each([
     { verb: "Pause", done: "Paused", before: ["f1"], during: ["f1", "f2"], undone: "Resumed" },
     { verb: "Resume", done: "Resumed", before: ["f2"], during: [], undone: "Paused" },
-  ])("of $verb that are ticked, only those that it changed are taken back", async (row) => {
+  ])("of a $verb command are undone only where it changed them", async (row) => {
     for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");

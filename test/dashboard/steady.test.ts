@@ -68,7 +68,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("groups keep their places while a hand is at their buttons, with the figures of now", async () => {
+  test("groups keep their places while the pointer is on their buttons, with current figures", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const failing = await mockFailing(page, [groupAt("a", 5), groupAt("b", 3), groupAt("c", 2)]);
     await page.clock.install();
@@ -93,7 +93,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await hosts()).toEqual(["new (source)", "c (source)", "a (source)"]);
   });
 
-  test("what a job left behind keeps its place while a hand is at it, and moves when it rests", async () => {
+  test("failed documents keep their places while the pointer is on them, and move afterwards", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask(node, "PUT", "/mixed");
     await ask(node, "PUT", "/mixed/a", { odd: true });
@@ -131,7 +131,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await button.boundingBox()).not.toEqual(before);
   });
 
-  test("a line that comes and goes moves nothing", async () => {
+  test("a line that appears and disappears moves nothing", async () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/jobs");

@@ -17,7 +17,7 @@ interface Body {
   readonly job: { readonly doc_id: string } | null;
 }
 
-test("one of two processes sends each alert once, and the other goes on when it is killed", async () => {
+test("one of two processes sends each alert once, and the other takes over when it is killed", async () => {
   const bodies: Body[] = [];
   let onMessage = (): void => {};
   const receiver = createServer(async (request, response) => {

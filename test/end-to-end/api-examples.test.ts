@@ -29,7 +29,7 @@ const pages = [
   ...documentationPages().filter((page) => /^docs\/api\/[a-z]/.test(page)),
 ];
 
-test.each(pages)("the examples of %s are answered as it shows", async (page) => {
+test.each(pages)("the examples of %s get the documented responses", async (page) => {
   const all = pageExamples(pageText(page));
   const examples = all.filter(({ script }) => whyNotRun(page, script) === undefined);
   expect(examples.some(({ answer }) => answer !== undefined)).toBe(true);

@@ -68,7 +68,7 @@ async function revisions(node: TandemProcess, database: string): Promise<Record<
   return Object.fromEntries(rows.map(({ id, value }) => [id, [value.rev]]));
 }
 
-test("a backup of a node that works, restored elsewhere after kill -9, has all that was acknowledged, and its jobs go on", async () => {
+test("a backup of a running node, restored elsewhere after kill -9, has all acknowledged data, and its jobs continue", async () => {
   const target = await processes.open();
   const oldDirectory = processes.directory();
   const first = await processes.open({ ini: INI, directory: oldDirectory });
@@ -124,7 +124,7 @@ test("a backup of a node that works, restored elsewhere after kill -9, has all t
   expect(doc.history[0].start_last_seq).not.toBe(0);
 });
 
-test("a damaged backup is refused with a sentence and the exit code 1, and no store is made of it", async () => {
+test("a damaged backup is refused with a message and exit code 1, and creates no store", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   const data = join(directory, "data");
@@ -172,7 +172,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   expect(readFileSync(file).equals(bytes)).toBe(true);
 });
 
-test.skipIf(!canMountMemory)("a backup onto a disk that is full leaves no file", async () => {
+test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   const data = join(directory, "data");

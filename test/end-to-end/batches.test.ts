@@ -58,7 +58,7 @@ async function copyPairs(name: string, intercept?: Intercept): Promise<readonly 
   return proxy.requests;
 }
 
-test("short requests of jobs to one server travel together", async () => {
+test("short requests of jobs to one server are batched", async () => {
   const requests = await copyPairs("together");
   expect(requests.filter(isBatch).length).toBeGreaterThan(0);
 });
@@ -69,7 +69,7 @@ test.each<[string, Intercept]>([
   ["garbles", async (request, forward) => ({ ...(await forward(request)), body: "<html></html>" })],
   ["refuses", async () => ({ status: 413, body: "<html>Too large</html>" })],
   ["redirects", async () => ({ status: 302, headers: { location: "/_up" }, body: "" })],
-])("jobs succeed behind a proxy that %s what is together", async (way, broken) => {
+])("jobs succeed behind a proxy that %s batches", async (way, broken) => {
   const requests = await copyPairs(way.replaceAll(" ", "-"), (request, forward) =>
     isBatch(request) ? broken(request, forward) : forward(request),
   );

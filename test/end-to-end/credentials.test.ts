@@ -40,7 +40,7 @@ afterAll(async () => {
 const source = (password = PASSWORD): string =>
   `${proxy.url.replace("://", `://jan:${password}@`)}/films`;
 
-test("jobs of one user share a session, also one that the server forgets meanwhile", async () => {
+test("jobs of one user share a session, even if the server forgets it meanwhile", async () => {
   let forgotten = 0;
   proxy.intercept(async (request, forward) => {
     const isForgotten = request.path.includes("_changes") && forgotten < 2;
@@ -65,7 +65,7 @@ test("jobs of one user share a session, also one that the server forgets meanwhi
   proxy.intercept((request, forward) => forward(request));
 });
 
-test("a wrong password is a 401 that does not repeat it", async () => {
+test("a wrong password causes a 401 that does not repeat it", async () => {
   const body = { source: source("wrong-0815"), target: "none", create_target: true };
   const answer = await here.call("POST", "/_replicate", body);
   expect(answer).toMatchObject({ status: 401, body: { error: "unauthorized" } });

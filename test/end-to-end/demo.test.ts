@@ -9,7 +9,7 @@ import { patience } from "../support/patience.ts";
 
 const DEMO = fileURLToPath(new URL("../../dist/cli/demo.js", import.meta.url));
 
-test("the demo copies its sample data, finds the copies the same, and removes what it made", async () => {
+test("the demo copies its sample data, verifies the copies, and removes what it created", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
   try {
     const env = { ...process.env, TMPDIR: folder };

@@ -134,7 +134,7 @@ function endpoints(kind: string): Record<string, unknown> {
   };
 }
 
-test("no store, log or answer holds a secret that a server repeated", async () => {
+test("no store, log or response contains a secret that a server echoed", async () => {
   await ask("PUT", "/films");
   await ask("PUT", "/films/a", { title: "A" });
   let count = 0;

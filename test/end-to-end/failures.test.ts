@@ -175,7 +175,7 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
   expect(document.state).toBe("completed");
 });
 
-test("a continuous job tries its failures again while it runs, and an update that arrives takes them off", async () => {
+test("a continuous job retries failed documents while it runs, and an arriving update removes them", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
   const target = await proxyTo(there);
   const refuse: Intercept = async (request, forward) => {
@@ -242,7 +242,7 @@ async function closedTarget() {
 }
 
 test.each(["hold", "crash"])(
-  "a job whose policy is %s does not pass a document by",
+  "a job with the policy %s does not skip a document",
   async (policy) => {
     const database = `policy-${policy}`;
     await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -283,7 +283,7 @@ test.each(["hold", "crash"])(
 );
 
 test.each([true, false])(
-  "what was left behind is tried again by schedule, continuous: %s",
+  "failed documents are retried on schedule, continuous: %s",
   async (continuous) => {
     const database = `schedule-${continuous}`;
     await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -313,7 +313,7 @@ test.each([
   ["without attachments", {}],
   ["with attachments", { _attachments: { flag: { content_type: "image/png", data: "AAEC" } } }],
 ])(
-  "a document that nobody could write is listed, and holds up no others, %s",
+  "a document that cannot be written is listed, and delays no others, %s",
   async (kind, attachments) => {
     const database = `strange-${kind.replace(" ", "-")}`;
     await load(there, database, [
@@ -346,7 +346,7 @@ test.each([
   },
 );
 
-test("a source that takes no checkpoint is not read from the start again", async () => {
+test("a source that accepts no checkpoint is not read from the start again", async () => {
   await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
   const source = await proxyTo(there);
   // A proxy that forbids PUT, and in the beginning what a Tandem has beside it.
@@ -372,7 +372,7 @@ test("a source that takes no checkpoint is not read from the start again", async
   expect([anew.status, anew.body.history?.[0].docs_written]).toEqual([200, 3]);
 });
 
-test("a job that nobody knows has no list", async () => {
+test("an unknown job has no failure list", async () => {
   expect(await here.call("GET", pathOf("nosuch"))).toMatchObject({ status: 404 });
   expect(await here.call("GET", pathOf("_replicator/nosuch"))).toMatchObject({ status: 404 });
   expect(await here.call("POST", `${pathOf("nosuch")}/_retry`, {})).toMatchObject({ status: 404 });

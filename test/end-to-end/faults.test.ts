@@ -33,7 +33,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
     ["films", sampleLines("films").slice(0, 600), {}],
     // Their flags are small: without this they would be read and written in bulk, in few requests.
     ["countries", sampleLines("countries").slice(0, 60), { use_bulk_get: false }],
-  ])("%s arrive whole", async (name, lines, options) => {
+  ])("%s arrive complete", async (name, lines, options) => {
     const database = `${name}-${way}`;
     const isPull = way === "pulled";
     await load(isPull ? there : here, database, lines);
@@ -66,7 +66,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("countries are pulled whole through multipart bodies that are each cut short once", async () => {
+test("countries are pulled completely through multipart bodies that are each truncated once", async () => {
   const lines = sampleLines("countries").slice(0, 30);
   await load(there, "cut-short", lines);
   const proxy = await openHttpProxy(there.url);

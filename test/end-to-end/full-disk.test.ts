@@ -11,7 +11,7 @@ const processes = new Processes();
 afterAll(() => processes.close());
 
 test.skipIf(!canMountMemory)(
-  "a node on a full disk reads, refuses to write, tells it once, and goes on when there is room",
+  "a node on a full disk reads, refuses writes, reports it once, and continues when there is space",
   async () => {
     await withMount(processes.directory(), memoryDisk(4), async (directory) => {
       const node = await processes.open({ directory });

@@ -81,7 +81,7 @@ async function crashes(name: string, count: number): Promise<void> {
   );
 }
 
-test.concurrent("a bulk write that fails while documents are read one by one loses none of them", async () => {
+test.concurrent("a bulk write that fails while documents are read individually loses none of them", async () => {
   // Seven megabytes: the first write is sent before the last document is read.
   await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
   let failureCount = 2;
@@ -280,7 +280,7 @@ function databaseOf(...names: readonly string[]): string {
 }
 
 test.concurrent.each(CASES)(
-  "a document $name is listed, the others arrive, and a retry delivers it when the cause is gone",
+  "a document $name is listed, the others arrive, and a retry delivers it once the cause is gone",
   async ({ name, side, intercept, shown, more, attached }) => {
     const database = databaseOf("skip", name);
     await pair.fill(database, documents(40, attached));
@@ -307,7 +307,7 @@ test.concurrent.each([
   { place: "over there", target: {} },
   { place: "of the node itself", target: { target: "named-wrongly-copy", create_target: true } },
 ])(
-  "what a row of changes names that is no revision is listed, the others arrive at a target $place",
+  "an invalid revision in a row of changes is listed, and the others arrive at a target $place",
   async ({ place, target }) => {
     const database = databaseOf("named wrongly", place);
     await pair.fill(database, documents(40));
@@ -351,7 +351,7 @@ test.concurrent.each(
     { ...way, policy: "hold", state: "running" },
   ]),
 )(
-  "$policy: a document $name is not passed by",
+  "$policy: a document $name is not skipped",
   async ({ name, side, intercept, shown, more, attached, policy, state }) => {
     const database = databaseOf(policy, name);
     await pair.fill(database, documents(20, attached));
@@ -401,7 +401,7 @@ test.concurrent.each(
     ),
   ),
 )(
-  "$name, $count $kind documents: the job crashes, nothing is listed, and all arrives afterwards",
+  "$name, $count $kind documents: the job crashes, nothing is listed, and everything arrives afterwards",
   async ({ name, side, isTroubled, answer, count, more, kind }) => {
     const database = databaseOf(name, kind, count < 10 ? "few" : "many");
     await pair.fill(database, documents(count, more));
@@ -420,10 +420,10 @@ const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No p
 
 test.concurrent.each([
   // Twice for the first batch; the others go without.
-  ["fails over", undefined, 2],
-  ["refuses, because one id is none to it,", ILLEGAL_ID, 1],
+  ["fails", undefined, 2],
+  ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(
-  "a target that %s what it is asked to lack gets it all the same",
+  "a target that %s the request for missing revisions gets the documents",
   async (name, answer, times) => {
     const database = databaseOf("unasked", name);
     await pair.fill(database, documents(40));
@@ -474,7 +474,7 @@ test.concurrent.each([
 test.concurrent.each([
   ["in bulk", {}],
   ["alone", ATTACHED],
-])("a target that takes checkpoints and no document %s ends the run", async (how, more) => {
+])("a target that accepts checkpoints but no document %s ends the run", async (how, more) => {
   const database = databaseOf("no-document", how);
   await pair.fill(database, documents(40, more));
   faults.target.set(
@@ -489,7 +489,7 @@ test.concurrent.each([
   expect(await pair.ids(database)).toHaveLength(40);
 });
 
-test.concurrent("documents that fail together are all listed, and retries in vain end no run", async () => {
+test.concurrent("documents that fail together are all listed, and futile retries end no run", async () => {
   await pair.fill("together", documents(60));
   const isGuilty = (id: string): boolean => /^doc-1\d$/.test(id);
   faults.target.set(

@@ -84,7 +84,7 @@ test("jobs are listed and filtered", async () => {
   expect(others.output).toContain("_replicator/follow");
 });
 
-test("jobs that fail are shown in groups, with the command that steers a group", async () => {
+test("failing jobs are shown in groups, with the command that applies to a group", async () => {
   const { code, output } = await tandem("failing", "--server", server);
   expect(code).toBe(0);
   const [head = "", row = "", ...rest] = output.split("\n");
@@ -98,7 +98,7 @@ test("jobs that fail are shown in groups, with the command that steers a group",
   expect(steered.output).toMatch(/^1 job found, /);
 });
 
-test("a job that is paused survives a restart so, and who paused it is named", async () => {
+test("a paused job stays paused after a restart, with the user who paused it", async () => {
   const paused = await tandem("pause", FOLLOW, "--server", server);
   expect(paused).toMatchObject({ code: 0, output: "done\n" });
   await stateOnce(FOLLOW, "pending");
@@ -112,7 +112,7 @@ test("a job that is paused survives a restart so, and who paused it is named", a
   await stateOnce(FOLLOW, "running");
 });
 
-test("a failure list that is empty says so", async () => {
+test("an empty failure list says so", async () => {
   const { output } = await tandem("failures", FOLLOW, "--server", server);
   expect(output).toBe("no documents failed\n");
 });
@@ -134,7 +134,7 @@ test.each([
   expect(ran.errors).not.toContain("pass@");
 });
 
-test("a server that does not answer is named without its password", async () => {
+test("an unresponsive server is named without its password", async () => {
   const ran = await tandem("list", "--server", "http://adm:secret@127.0.0.1:9");
   expect(ran.code).toBe(1);
   expect(ran.errors).not.toContain("secret");
@@ -199,7 +199,7 @@ test.each([
   expect(await ask(method, path, body)).toEqual({ status, body: expected });
 });
 
-test("what happens to jobs is told as it happens, also after the server was away", async () => {
+test("job events are shown as they occur, even after the server was unreachable", async () => {
   const child = spawn(process.execPath, [MAIN, "jobs", "watch", "--paused", "--server", server]);
   const ended = once(child, "exit");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -31,7 +31,7 @@ async function killHalfWay(node: TandemProcess): Promise<void> {
   await node.kill();
 }
 
-test("a persistent job goes on after kill -9, and nothing is missing or doubled", async () => {
+test("a persistent job continues after kill -9, and nothing is missing or duplicated", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films"));
@@ -79,7 +79,7 @@ test("a transient job survives kill -9 though its caller's connection drops", as
   expect((await compare(`${second.url}/films`, `${second.url}/copy`)).differenceCount).toBe(0);
 });
 
-test("jobs of a node that was killed run on another, and the list of workers tells", async () => {
+test("jobs of a killed node run on another, and the list of workers shows it", async () => {
   const jobCount = 40;
   const directory = processes.directory();
   // However long it takes until all of them run.
@@ -113,7 +113,7 @@ test("jobs of a node that was killed run on another, and the list of workers tel
   expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));
 });
 
-test("a node that is asked to stop gives its jobs back and exits with 0", async () => {
+test("a node returns its jobs and exits with 0 on SIGTERM", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films").slice(0, 500));
@@ -140,7 +140,7 @@ test("a node that is asked to stop gives its jobs back and exits with 0", async 
   ]);
 });
 
-test("who waits for a replication when its node stops is told that it goes on, and where to look", async () => {
+test("a client waiting for a replication is referred to the job when its node stops", async () => {
   const silent = createServer();
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");

@@ -8,7 +8,7 @@ const BATCH_COUNT = 1_000;
 const processes = new Processes();
 afterAll(() => processes.close());
 
-test("a build that a killed process began is finished by the next", async () => {
+test("the next process finishes the index build of a killed one", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory });
   await first.call("PUT", "/films");

@@ -53,7 +53,7 @@ async function writeSmall(node: TandemProcess, database: string): Promise<void> 
 }
 
 describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand", () => {
-  test("a large attachment passes in little memory, and does not hold up what comes behind it", async () => {
+  test("a large attachment streams in little memory, and does not delay later documents", async () => {
     const nodes = await Promise.all([processes.open(), processes.open(), processes.open()]);
     const [source, replicator, target] = nodes;
     const replicate = (database: string) =>

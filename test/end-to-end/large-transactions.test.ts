@@ -96,7 +96,7 @@ onSharedStores((openStore) => {
     expect((await must("GET", "/bulk-copy/doc-499")).text).toBe(BULK[499]?.text);
   });
 
-  test("documents of a large database are purged, and it is deleted and made anew", async () => {
+  test("documents of a large database are purged, and it is deleted and re-created", async () => {
     await withIndex("many");
     for (let first = 0; first < DOCUMENT_COUNT; first += BATCH) {
       const docs = Array.from({ length: BATCH }, (_, at) => ({

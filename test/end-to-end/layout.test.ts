@@ -25,7 +25,7 @@ async function withStore<T>(
   }
 }
 
-test("a program that is too old for the store says so and ends", async () => {
+test("a program too old for the store reports it and exits", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   await node.stop();

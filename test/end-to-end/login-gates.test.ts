@@ -41,7 +41,7 @@ const SERVERS = [
   ...(COUCHDB_URL === undefined ? [] : [["a CouchDB", openCouchdb] as const]),
 ];
 
-test.each(SERVERS)("%s is not made to lock an account", async (_, open) => {
+test.each(SERVERS)("%s does not lock an account", async (_, open) => {
   const { url, admin } = await open();
   const user = `gate-${randomBytes(6).toString("hex")}`;
   const database = `${user}-films`;

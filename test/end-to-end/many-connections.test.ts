@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 test.skipIf(!areSoManyAllowed)(
-  "2,000 clients that come while a node is busy with something else are all connected",
+  "2,000 clients that connect while a node is busy are all accepted",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
     node.child.kill("SIGSTOP");

@@ -247,7 +247,7 @@ async function failures(): Promise<readonly string[]> {
 const ofGroup = (fault: Fault) =>
   Array.from({ length: COUNT_OF_EACH }, () => `${fault.class} ${fault.host}`);
 
-test("the eighty that fail are found, with what is wrong where, and each group is healed by one command", async () => {
+test("eighty failing jobs are found with their causes, and one command fixes each group", async () => {
   const expected = [...faults.values()].flatMap(ofGroup).toSorted();
   await node.onceAnswered(failures, (found) => isDeepStrictEqual(found, expected));
   const { jobs, total_rows: total } = await failing("");

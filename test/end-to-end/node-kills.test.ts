@@ -79,7 +79,7 @@ onSharedStores((openStore) => {
   }
 
   test(
-    "nodes are killed under jobs that copy: all are taken over, and nothing is missing",
+    "all jobs of killed nodes are taken over while they copy, and nothing is missing",
     async () => {
       await inEach((name) => sources.call("PUT", `/${name}`));
       const docs = names.map((name) => ({

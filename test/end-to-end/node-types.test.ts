@@ -57,7 +57,7 @@ onSharedStores((openStore) => {
   const processes = new Processes();
   afterAll(() => processes.close());
 
-  test("replication processes run beside the API, are started again when they die, and stop with it", async () => {
+  test("replication processes run next to the API, are restarted when they die, and stop with it", async () => {
     const node = await processes.open({
       ...openStore(processes),
       flags: ["--replication-processes", "2"],
@@ -95,7 +95,7 @@ onSharedStores((openStore) => {
     for (const { pid } of after) expect(lives(Number(pid))).toBe(false);
   });
 
-  test("replication processes end when the process that started them is killed", async () => {
+  test("replication processes exit when their parent is killed", async () => {
     const node = await processes.open({
       ...openStore(processes),
       flags: ["--replication-processes", "1"],
@@ -107,7 +107,7 @@ onSharedStores((openStore) => {
     await closed;
   });
 
-  test("a frontend opens no connection to others, and a replication node listens nowhere", async () => {
+  test("a frontend opens no outgoing connection, and a replication node listens nowhere", async () => {
     const options = openStore(processes);
     let requestCount = 0;
     const source = createServer((_request, response) => {

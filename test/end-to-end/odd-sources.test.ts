@@ -244,7 +244,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
       },
     );
 
-    test("a sequence with an unpaired surrogate is stored in checkpoints, and asked for again", async () => {
+    test("a sequence with an unpaired surrogate is stored in checkpoints, and requested again", async () => {
       const name = nameOf("sequence");
       source.databases.set(name, { documents: GOOD, sequence: (number) => `${number}-\ud83d` });
       await start(name, { continuous, isRemote, more: { checkpoint_interval: 100 } });
@@ -269,7 +269,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     });
 
     test.each(["json", "none"] as const)(
-      "odd revisions are stored as CouchDB stores them, or listed; the others arrive (bulk read: %s)",
+      "unusual revisions are stored as CouchDB stores them, or listed; the others arrive (bulk read: %s)",
       async (bulkGet) => {
         const name = nameOf(`revisions-${bulkGet}`);
         const document = (_rev: string, index: number) => ({ _id: `${index}`, _rev });
@@ -325,7 +325,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     );
 
     test.each(Object.entries(PARTS))(
-      "a part %s arrives, or its document alone is listed",
+      "a part %s arrives, or only its document is listed",
       async (what, part) => {
         const name = nameOf(`part-${what.replaceAll(/[^a-z]+/g, "-")}`);
         const odd = { ...GOOD[1], _attachments: { "note.txt": part.attachment } } as FakeDocument;

@@ -106,7 +106,7 @@ test("the first replication of README arrives on this node and on another server
   expect(compared).toContain("the same on both sides");
 });
 
-test("the commands of README about jobs, servers and backups end well", async () => {
+test("the commands of README about jobs, servers and backups succeed", async () => {
   const endless = /^.*jobs watch.*\n/m;
   expect(await shell.run(take("README.md", "jobs failing").replace(endless, ""))).not.toBe("");
   await put(source, "/user-1");
@@ -120,7 +120,7 @@ test("the commands of README about jobs, servers and backups end well", async ()
   expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
 });
 
-test("the command of README that goes on until it is stopped shows what happens to a job", async () => {
+test("the command of README that runs until it is stopped shows events of a job", async () => {
   const [line = ""] = take("README.md", "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
   const child = spawn("bash", ["-c", `exec ${line}`], { env: shell.environment });
   const ended = once(child, "exit");
@@ -133,7 +133,7 @@ test("the command of README that goes on until it is stopped shows what happens 
   expect(await ended).toEqual([0, null]);
 });
 
-test("the commands of README about a move show what would become of a document, and take it", async () => {
+test("the commands of README about a move show the result for a document, and adopt it", async () => {
   const films = `${withPassword(couch)}/films`;
   const document = {
     source: films,
@@ -149,20 +149,20 @@ test("the commands of README about a move show what would become of a document, 
   expect(body).toMatchObject({ doc_id: "moved", paused: true });
 });
 
-test("the commands about secrets end well", async () => {
+test("the commands about secrets succeed", async () => {
   expect(await shell.run(take("docs/secrets.md", "secrets rotate"))).not.toBe("");
   const replaced = await shell.run(take("docs/secrets.md", "secrets replace"));
   expect(replaced).toContain("0 jobs found");
 });
 
-test("the commands about backups end well", async () => {
+test("the commands about backups succeed", async () => {
   mkdirSync(join(folder, "backups"), { recursive: true });
   rmSync(join(folder, "data-2"), { recursive: true, force: true });
   await shell.run(take("docs/backup.md", "tandem backup"));
   expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
 });
 
-test("the scripts of completion are written where shells look for them", async () => {
+test("the completion scripts are written where shells look for them", async () => {
   const scripts = [
     ".local/share/bash-completion/completions/tandem",
     ".config/fish/completions/tandem.fish",
@@ -174,7 +174,7 @@ test("the scripts of completion are written where shells look for them", async (
   }
 });
 
-test("the commands about nodes show the node, drain it, and let it work again", async () => {
+test("the commands about nodes show the node, drain it, and undrain it", async () => {
   expect(await shell.run(take("docs/clusters.md", "tandem shares usage"))).toContain("_replicator");
   await shell.run(take("docs/clusters.md", "tandem nodes drain"));
   const { body } = await node.call("GET", "/_tandem/nodes");
@@ -228,7 +228,7 @@ if (clusterFile === undefined) {
   });
 }
 
-test("every block of these pages was run, or there is a reason why not", () => {
+test("every block of these pages was run, or has a reason for not being run", () => {
   const left = PAGES.flatMap(shellBlocks).filter(
     ({ text, whyNotRun }) => whyNotRun === undefined && !ran.has(text),
   );

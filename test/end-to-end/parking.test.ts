@@ -27,16 +27,16 @@ async function arrives(name: string, id: string): Promise<void> {
 test.each([
   ["follows its updates", () => undefined, /_db_updates/],
   [
-    "may not, and asks for many databases at once",
+    "may not, and polls many databases at once",
     (path: string) => path.startsWith("/_db_updates"),
     /_dbs_info/,
   ],
   [
-    "may do neither, and asks for each",
+    "may do neither, and polls each",
     (path: string) => /^\/_db(_updates|s_info)/.test(path),
     /^\/user-\d+$/,
   ],
-])("a watcher that %s wakes the job of a database that changes", async (_, isForbidden, asked) => {
+])("a watcher that %s wakes the job of a changed database", async (_, isForbidden, asked) => {
   pair.reset();
   pair.source.intercept(async (request, forward) =>
     isForbidden(request.path) ? { status: 403, body: '{"error":"forbidden"}' } : forward(request),

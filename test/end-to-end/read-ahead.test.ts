@@ -14,7 +14,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-test("the only copier of a job asks for the second batch while the first is written, and for the third after that", async () => {
+test("the only copier of a job requests the second batch while the first is written, and the third after that", async () => {
   const node = await processes.open();
   await load(node, "source", sampleLines("films").slice(0, BATCH_COUNT * BATCH_SIZE));
   const source = await openHttpProxy(node.url);
@@ -64,7 +64,7 @@ test("the only copier of a job asks for the second batch while the first is writ
   expect(togetherMax).toEqual({ reading: 1, writing: 1 });
 });
 
-test("a retry that is asked for does not wait for copiers that are busy", async () => {
+test("a requested retry does not wait for busy copiers", async () => {
   const node = await processes.open();
   await load(node, "busy", sampleLines("films").slice(0, 2 * BATCH_SIZE));
   const target = await openHttpProxy(node.url);

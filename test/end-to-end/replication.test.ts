@@ -65,7 +65,7 @@ describe.each(WAYS)("%s", (way) => {
     expect(await flag.text()).toBe("<svg/>");
   });
 
-  test("a conflict, a deletion, a design document and odd ids arrive, winners equal", async () => {
+  test("a conflict, a deletion, a design document and unusual ids arrive, winners equal", async () => {
     const database = `odd-${suffix}`;
     await here.call("PUT", `/${database}`);
     await writeOddDocuments(here.call, database);
@@ -123,7 +123,7 @@ test("a database with slashes in its name arrives under its name", async () => {
   expect(names).toContain("org/team+one");
 });
 
-test("a continuous job shows true figures while it runs", async () => {
+test("a continuous job shows correct figures while it runs", async () => {
   await here.call("PUT", "/watched");
   const { status, body } = await here.call("POST", "/_replicate", {
     source: "watched",

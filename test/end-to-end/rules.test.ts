@@ -159,7 +159,7 @@ test("the commands of the page copy, follow, show, change and end what they say"
   expect((await ask(target, "GET", `/${name(last)}`)).status).toBe(200);
 });
 
-test("servers that differ are told database by database, and repaired", async () => {
+test("differing servers are reported database by database, and repaired", async () => {
   const sides = [withCredentials(source), withCredentials(target)];
   const chosen = ["--all", ...sides, "--databases", "shop-*", "--except", "shop-old", "--security"];
   for (const database of ["shop-a", "shop-b", "shop-old"]) await fill(database);
@@ -194,7 +194,7 @@ test("servers that differ are told database by database, and repaired", async ()
   expect(await tandem(["verify", ...chosen])).toMatchObject({ code: 0 });
 });
 
-test("a database that cannot be copied keeps no other from it, and is named", async () => {
+test("a database that cannot be copied is named, and the others are copied", async () => {
   const sides = [withCredentials(source), `${withCredentials(target)}/{1}`];
   for (const database of ["odd-7", "odd-x"]) await fill(database);
   const ran = await tandem(["replicate", "--all", ...sides, "--databases", "odd-*"]);
@@ -220,7 +220,7 @@ test.each([
   [["--databases", "a*"], "--databases requires --all"],
   [["--overwrite-security", "a*"], "--overwrite-security requires --all"],
   [["--all", "--since", "7"], "--since cannot be combined with --all"],
-])("replicate %j is wrong use", async (flags, reason) => {
+])("replicate %j is wrong usage", async (flags, reason) => {
   const ran = await tandem(["replicate", source.url, target.url, ...flags]);
   expect([ran.code, ran.output]).toEqual([2, expect.stringContaining(reason)]);
 });

@@ -36,7 +36,7 @@ async function askAndNotRead({ port }: TandemProcess, path: string): Promise<voi
 }
 
 test.skipIf(!existsSync("/proc/self/status"))(
-  "clients that do not read their answers do not fill the memory of a node while others write",
+  "clients that do not read their responses cannot exhaust the memory of a node while others write",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
     await node.call("PUT", "/films");

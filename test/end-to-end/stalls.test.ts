@@ -28,7 +28,7 @@ afterAll(() => processes.close());
 
 const stallCount = (): number => here.log().match(/replication\.stalled/g)?.length ?? 0;
 
-test("a run that stands still is begun anew, over new connections, with fewer copiers, though no request times out", async () => {
+test("a stalled run is restarted over new connections with fewer copiers, though no request times out", async () => {
   const held: ProxiedRequest[][] = [];
   proxy.intercept(async (request, forward) => {
     const answer = await forward(request);

@@ -191,7 +191,7 @@ async function expectIndex(server: TandemProcess): Promise<void> {
   expect(indexes).toMatchObject([{ name: "_all_docs" }, { ddoc: "_design/d", name: "word" }]);
 }
 
-test("a store written by this version holds what was put into it", async () => {
+test("a store written by this version contains what was put into it", async () => {
   const directory = processes.directory();
   const writing = await processes.open({
     directory,
@@ -216,7 +216,7 @@ test("a store written by this version holds what was put into it", async () => {
 /** Of versions without indexes. */
 const WITHOUT_INDEXES = /^[1-5]\.txt$/;
 
-test.each(readdirSync(FIXTURES))("the store of %s is read, and written to", async (name) => {
+test.each(readdirSync(FIXTURES))("the store of %s can be read and written", async (name) => {
   const directory = processes.directory();
   await restoreStore(readFileSync(new URL(name, FIXTURES), "utf8"), join(directory, "data"));
   const options = { directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT };

@@ -53,7 +53,7 @@ test.each([
   ["continuous changes", "/films/_changes?feed=continuous", writeDocument],
   ["events", "/films/_changes?feed=eventsource", writeDocument],
   ["updates of databases", "/_db_updates?feed=continuous", makeDatabase],
-])("a feed of %s tells each write of another process before the next", async (_, path, write) => {
+])("a feed of %s reports each write of another process before the next", async (_, path, write) => {
   const { last_seq: since } = (await one.call("GET", path.replace(/\?.*/, ""))).body;
   const ending = new AbortController();
   const query = `&since=${encodeURIComponent(since)}&heartbeat=${LONG_MS}`;
@@ -68,7 +68,7 @@ test.each([
   await lines.return(undefined).catch(() => {});
 });
 
-test("a setting that one process was told is soon that of the other, and so is its end", async () => {
+test("a setting changed in one process soon applies in the other, and so does its removal", async () => {
   const setting = "/_node/_local/_config/couchdb/max_document_size";
   const put = () => other.call("PUT", `/films/${newName()}`, { text: "x".repeat(500) });
   expect((await put()).status).toBe(201);

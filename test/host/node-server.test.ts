@@ -33,7 +33,7 @@ function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest
   return { api, arrived };
 }
 
-test("a client that goes before its answer aborts its request, and no other", async () => {
+test("a client that disconnects before its response aborts its request, and no other", async () => {
   const { api, arrived } = waitingApi();
   const others: ApiRequest[] = [];
   const { port } = await open((call) => {
@@ -53,7 +53,7 @@ test("a client that goes before its answer aborts its request, and no other", as
   expect(others.map((call) => call.signal.aborted)).toEqual([false]);
 });
 
-test("a server that stops aborts what is under way, sends the answers and closes kept connections", async () => {
+test("a stopping server aborts requests, sends the responses and closes idle connections", async () => {
   const { api, arrived } = waitingApi();
   const server = await open(api);
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
@@ -66,7 +66,7 @@ test("a server that stops aborts what is under way, sends the answers and closes
   await closed;
 });
 
-test("what an answer writes at once goes to the socket at once, and does not wait for what comes later", async () => {
+test("what a response writes at once is sent immediately, without waiting for the rest", async () => {
   // What each write of any socket comes to.
   const writes = vi.spyOn(
     Socket.prototype as unknown as { _writeGeneric(): void },
@@ -97,7 +97,7 @@ test("what an answer writes at once goes to the socket at once, and does not wai
   expect(answering).toHaveLength(2);
 });
 
-test("an answer of many small pieces arrives whole", async () => {
+test("a response of many small pieces arrives complete", async () => {
   async function* body() {
     for (let count = 0; count < 2_000; count++) yield "x".repeat(1_000);
   }
@@ -106,7 +106,7 @@ test("an answer of many small pieces arrives whole", async () => {
   expect(await answer.text()).toHaveLength(2_000_000);
 });
 
-test("a target in absolute form is its path, and its host counts before the header's", async () => {
+test("a target in absolute form is reduced to its path, and its host overrides the header", async () => {
   const asked: unknown[] = [];
   const { port } = await open(async ({ path, query, headers }) => {
     asked.push([path, Object.fromEntries(query), headers.get("host")]);

@@ -60,7 +60,7 @@ test.each([
   expect(new Set(reasons)).toEqual(new Set(["Error: The client has disconnected"]));
 });
 
-test("functions of clients that have gone stop, and give their threads back", async () => {
+test("functions of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
   // As many as there are threads, whoever they belong to.
@@ -72,7 +72,7 @@ test("functions of clients that have gone stop, and give their threads back", as
   expect(await waiting).toEqual([true]);
 });
 
-test("a long call of many documents is cut, and others have their turns in between", async () => {
+test("a long call of many documents is split, and others take turns in between", async () => {
   const order: string[] = [];
   const long = ["a", "b", "c"].map(async (user) => {
     const answers = await ask(BUSY_100_MS, { user, database: user, runs: 12 });
@@ -116,7 +116,7 @@ test.each([
   expect(new Set(reasons)).toEqual(new Set(["Error: The client has disconnected"]));
 });
 
-test("slow selectors of clients that have gone stop, and give their threads back", async () => {
+test("slow selectors of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
   const slow = ["a", "b", "c"].map((user) =>
@@ -129,7 +129,7 @@ test("slow selectors of clients that have gone stop, and give their threads back
   expect(await waiting).toBe(true);
 });
 
-test("answers that a function forges in their number are refused", async () => {
+test("forged answers of a function are refused by their number", async () => {
   const forgeries = ["{}", "{ this[this.length] = true; this[this.length] = true; }"];
   for (const body of forgeries) {
     const forged = `(Array.prototype.push = function () ${body}, function () { return true; })`;
@@ -137,7 +137,7 @@ test("answers that a function forges in their number are refused", async () => {
   }
 });
 
-test("the memory of thirty design documents that keep all they can is bounded", async () => {
+test("the memory of thirty design documents that keep as much as they can is bounded", async () => {
   const hoard = "function () { globalThis.kept = new Uint8Array(6e7).fill(1); return true; }";
   await ask(SHORT);
   const before = process.memoryUsage().rss;

@@ -87,7 +87,7 @@ async function onceNoJob({ kv, jobs }: Node): Promise<void> {
   }
 }
 
-test("all documents are indexed by a job, which goes when it is done", async () => {
+test("a job indexes all documents, and is removed when it is done", async () => {
   const node = await openFull();
   node.start();
   await node.put("films", "_design/n", DESIGN);
@@ -96,7 +96,7 @@ test("all documents are indexed by a job, which goes when it is done", async () 
   await onceNoJob(node);
 });
 
-test("an index that is deleted is cleared by a job, which goes when it is done", async () => {
+test("a job clears a deleted index, and is removed when it is done", async () => {
   const node = await openFull();
   node.start();
   await node.put("films", "_design/n", DESIGN);
@@ -110,7 +110,7 @@ test("an index that is deleted is cleared by a job, which goes when it is done",
   expect(await listed).toEqual([]);
 });
 
-test("a build that a node left is finished by another one", async () => {
+test("another node finishes a build that a node abandoned", async () => {
   const storage = new MemoryStorage();
   const first = await openFull(storage);
   await first.put("films", "_design/n", DESIGN);
@@ -125,7 +125,7 @@ test("a build that a node left is finished by another one", async () => {
   expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
 });
 
-test("what is written while an index is built is in it as it was written last", async () => {
+test("an index contains the latest version of documents written during its build", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();
@@ -141,7 +141,7 @@ test("what is written while an index is built is in it as it was written last", 
   expect(ids[0]).toBe(`d${10_000 + 98 * 12}`);
 });
 
-test("a query waits for the build, and does it where no node runs jobs", async () => {
+test("a query waits for the build, and performs it if no node runs jobs", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   const { signal } = new AbortController();
@@ -151,7 +151,7 @@ test("a query waits for the build, and does it where no node runs jobs", async (
   expect(await node.indexBuilds.whenReady(database, 2, signal)).toBe(false);
 });
 
-test("documents so large that each has a page of its own are indexed", async () => {
+test("indexes documents so large that each needs its own page", async () => {
   const count = 14;
   const node = await openFull(undefined, { count, members: { text: "x".repeat(400_000) } });
   await node.put("films", "_design/n", DESIGN);
@@ -181,7 +181,7 @@ test("a build is shown while it runs", async () => {
   ]);
 });
 
-test("an index that goes, or whose database goes, leaves neither entries nor a job", async () => {
+test("a deleted index or database leaves neither entries nor a job", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();

@@ -43,7 +43,7 @@ async function hold(id: string): Promise<HeldJob> {
   return acceptance.held[0] as HeldJob;
 }
 
-test("a job that shows life within the timeout is left alone for ever, beside one that is silent", async () => {
+test("a job that sends heartbeats within the timeout is never requeued, unlike a silent one", async () => {
   const silent = await hold("silent");
   const living = await hold("living");
   for (let count = 0; count < 40; count++) {
@@ -55,7 +55,7 @@ test("a job that shows life within the timeout is left alone for ever, beside on
   await expect(transact((tx) => jobs.update(tx, silent))).rejects.toThrow(JobHaltedError);
 });
 
-test("a silent job is taken away after one timeout at the earliest, and after two looks at the latest", async () => {
+test("a silent job loses its lock after one timeout at the earliest, and two checks at the latest", async () => {
   for (let offsetSec = 0; offsetSec < TIMEOUT_SEC; offsetSec += 7) {
     const id = `after-${offsetSec}`;
     await pass(offsetSec);
@@ -68,7 +68,7 @@ test("a silent job is taken away after one timeout at the earliest, and after tw
   }
 });
 
-test("a timeout that grew counts for jobs that the monitor has seen before", async () => {
+test("an increased timeout applies to jobs that the monitor has already seen", async () => {
   const living = await hold("living");
   await pass(LOOK_SEC_MAX);
   await setTimeoutSec(10 * TIMEOUT_SEC);

@@ -22,7 +22,7 @@ function choose(crowding: Crowding): Choice {
   return choice;
 }
 
-test("one that is alone reads only what it takes", () => {
+test("a sole acceptor reads only what it accepts", () => {
   const crowding = new Crowding();
   for (let count = 0; count < 10; count++) {
     expect(crowding.rowCount(16)).toBe(16);
@@ -30,7 +30,7 @@ test("one that is alone reads only what it takes", () => {
   }
 });
 
-test("one that was overtaken chooses among more, and among fewer again as its choices hold", () => {
+test("an overtaken acceptor chooses among more rows, and among fewer again once its choices succeed", () => {
   const crowding = new Crowding();
   choose(crowding);
   const crowded = crowding.rowCount(16);
@@ -41,7 +41,7 @@ test("one that was overtaken chooses among more, and among fewer again as its ch
   expect(crowding.rowCount(16)).toBe(16);
 });
 
-test("one that is alone is there at once, one that was overtaken leaves a moment to others", () => {
+test("a sole acceptor proceeds immediately, and an overtaken one leaves a moment to others", () => {
   const crowding = new Crowding();
   const random = { ...createSystemRuntime().random, ratio: () => 0.5 };
   choose(crowding).commit();
@@ -56,7 +56,7 @@ test("one that is alone is there at once, one that was overtaken leaves a moment
   expect(crowding.standBackMs(random)).toBeLessThan(0.1);
 });
 
-test("at most 1024 rows, but two batches always when there are others", () => {
+test("reads at most 1024 rows, but always two batches when there are others", () => {
   const crowding = new Crowding();
   for (let count = 0; count < 100; count++) choose(crowding);
   expect(crowding.rowCount(16)).toBeLessThanOrEqual(1024);

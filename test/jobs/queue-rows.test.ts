@@ -102,7 +102,7 @@ function unlessHalted(error: unknown): void {
   if (errorCode(error) !== "JOBS_HALTED") throw error;
 }
 
-test("no step leaves a row behind, or a job that nobody finds", async () => {
+test("no step leaves a row behind, or a job that cannot be found", async () => {
   const steps = fc.array(step, { minLength: 1, maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {

@@ -128,8 +128,8 @@ const BLOCKED: readonly (readonly [Renewal, number])[] = [
   ["process", 12_000],
 ];
 
-describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
-  test("1,000 jobs of a process that was killed are all accepted by another", async () => {
+describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
+  test("1,000 jobs of a killed process are all accepted by another", async () => {
     const victim = await open("victim", { renewal, leaseMs: DEFAULT_LEASE_MS });
     await add(1000);
     await victim.said("accepted", 1000);
@@ -139,7 +139,7 @@ describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
     expect((await all()).every(({ state }) => state === "running")).toBe(true);
   });
 
-  test("a process that is asked to stop hands its jobs back before its lease ends", async () => {
+  test("a stopping process returns its jobs before its lease ends", async () => {
     const first = await open("first", { renewal, leaseMs: DEFAULT_LEASE_MS });
     await add(50);
     await first.said("accepted", 50);
@@ -165,7 +165,7 @@ describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
     expect(other.count("jobs.worker-expelled")).toBe(0);
   });
 
-  test("a process that was stopped for longer than its lease halts on waking, without an accepted write", async () => {
+  test("a process suspended for longer than its lease halts on waking, without an accepted write", async () => {
     const sleeper = await open("sleeper", { renewal, leaseMs: SHORT_LEASE_MS, mode: "write" });
     await add(20);
     await sleeper.said("accepted", 20);

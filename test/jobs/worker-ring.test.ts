@@ -48,7 +48,7 @@ async function living(): Promise<WorkerId[]> {
   return others.filter((id) => members.some((member) => member.id === id));
 }
 
-test("while the neighbour to the right lives, who is silent behind it is that one's affair", async () => {
+test("while its right neighbour lives, a worker ignores silent workers after that one", async () => {
   const [nearest = ""] = others;
   for (let count = 0; count < 12; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, nearest));
@@ -57,7 +57,7 @@ test("while the neighbour to the right lives, who is silent behind it is that on
   expect(await living()).toEqual(others);
 });
 
-test("one look costs one lease, however many workers there are, and one in a lease the list", async () => {
+test("a check reads one lease, however many workers there are, and the list once per lease", async () => {
   for (let count = 0; count < 50; count++) {
     await kv.transact(async (tx) => jobs.workers.register(tx, DESCRIPTION));
   }
@@ -80,7 +80,7 @@ test("one look costs one lease, however many workers there are, and one in a lea
   expect(later.at(-1)).toBeLessThan(members.length + 10);
 });
 
-test("behind a neighbour that is silent the next ones are watched, too", async () => {
+test("after a silent neighbour the next ones are watched, too", async () => {
   for (let count = 0; count < 5; count++) await look(0.2);
   expect(await living()).toEqual(others);
   await look(0.2);
@@ -92,7 +92,7 @@ test("behind a neighbour that is silent the next ones are watched, too", async (
   }
 });
 
-test("the neighbour of the last one in the row is the first", async () => {
+test("the neighbour of the last worker is the first", async () => {
   const last = (await kv.read((tx) => jobs.workers.members(tx))).at(-1) as Worker;
   ring = new WorkerRing({ runtime, kv, jobs }, last);
   const [first, second] = await kv.read((tx) => jobs.workers.members(tx));

@@ -12,7 +12,7 @@ import { KeyValueStore, type Watch } from "../../src/kv/index.ts";
 const isInstalled = isPackageInstalled();
 const hasCluster = process.env.FDB_CLUSTER_FILE !== undefined;
 
-test("a cluster file that is missing is named", async () => {
+test("a missing cluster file is named", async () => {
   const runtime = createSystemRuntime();
   const clusterFile = join(tmpdir(), "tandem-no-such", "fdb.cluster");
   await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
@@ -33,7 +33,7 @@ test.skipIf(isInstalled)("without the package, one sentence says what to install
   });
 });
 
-test.skipIf(!hasCluster)("a cluster that is away is waited for, and said to be away", async () => {
+test.skipIf(!hasCluster)("waits for an unavailable cluster, and reports it", async () => {
   await withClusterFile(async (clusterFile) => {
     const events: string[] = [];
     const said = { away: (): void => {} };
@@ -61,7 +61,7 @@ test.skipIf(!hasCluster)("a cluster that is away is waited for, and said to be a
   });
 });
 
-test.skipIf(!hasCluster)("who gets no watch looks for himself a little later", async () => {
+test.skipIf(!hasCluster)("polls after a short time if no watch is available", async () => {
   const runtime = createSystemRuntime();
   const prefix = `tandem-test-${randomUUID()}`;
   const kv = new KeyValueStore({

@@ -60,7 +60,7 @@ async function importRows(
   }
 }
 
-test("a store is read at one version while others write, and an equal one is made of it", async () => {
+test("a store is read at one version while others write, and an equal one is created from it", async () => {
   await withDirectory(async (directory) => {
     const from = join(directory, "from");
     const kv = await openStore(from);
@@ -104,7 +104,7 @@ test("a store is read at one version while others write, and an equal one is mad
   });
 });
 
-test("a store is replaced only on demand, when no process has it open, and is kept beside", async () => {
+test("a store is replaced only on demand, when no process has it open, and is kept alongside", async () => {
   await withDirectory(async (directory) => {
     const rows = [{ key: bytes("k"), value: bytes("new") }];
     const other = await openRemoteLmdbEngine(directory);
@@ -127,7 +127,7 @@ test("a store is replaced only on demand, when no process has it open, and is ke
   });
 });
 
-test("an import that is given up leaves nothing", async () => {
+test("an aborted import leaves nothing", async () => {
   await withDirectory(async (directory) => {
     const imported = new LmdbImport({ directory });
     imported.put([{ key: bytes("k"), value: bytes("v") }]);
@@ -139,7 +139,7 @@ test("an import that is given up leaves nothing", async () => {
   });
 });
 
-test("a backup does not take the place of a file that comes while it is written", async () => {
+test("a backup does not replace a file created while it is written", async () => {
   await withDirectory(async (directory) => {
     const path = join(directory, "file");
     function* pages(): Generator<readonly KeyValue[]> {

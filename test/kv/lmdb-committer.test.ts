@@ -27,7 +27,7 @@ import { redoLostCommits } from "../../src/host/lmdb/redo.ts";
 import type { CommitRequest } from "../../src/kv/index.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
-test("a commit that another process carried out after its wait had failed is not said to have failed", async () => {
+test("a commit carried out by another process after its wait failed is not reported as failed", async () => {
   await withCommitter(
     ({ database, directory }) => redoLostCommits(database, directory),
     (committer) => {
@@ -37,7 +37,7 @@ test("a commit that another process carried out after its wait had failed is not
   );
 });
 
-test("a commit whose wait failed, and which nobody carried out, has failed for certain", async () => {
+test("a commit whose wait failed and that no process carried out has certainly failed", async () => {
   await withCommitter(
     () => {},
     (committer) => {
@@ -47,7 +47,7 @@ test("a commit whose wait failed, and which nobody carried out, has failed for c
   );
 });
 
-test("a job with long names that is added with its rows in the index waits for the disk once", async () => {
+test("adding a job with long names and its index rows syncs the disk once", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const committer = new LmdbCommitter(database, directory);
@@ -61,7 +61,7 @@ test("a job with long names that is added with its rows in the index waits for t
   });
 });
 
-test("a commit that was carried out from its record is in the log of commits as if it had not been lost", async () => {
+test("a commit carried out from its record is in the commit log like any other", async () => {
   const requests = (): PackedRequest[] =>
     packed(
       [
@@ -95,7 +95,7 @@ test("a commit that was carried out from its record is in the log of commits as 
   expect(found[1]).toEqual(found[0]);
 });
 
-test("a commit that a process of an older version left in its record is carried out", async () => {
+test("carries out a commit that a process of an older version left in its record", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const log = new LogRecordWriter({ committedAtMs: 1, mark: 0.5 });
@@ -177,7 +177,7 @@ async function withCommitter(
   });
 }
 
-test("a request of megabytes is written into memory of its size, which is taken once", () => {
+test("a request of several megabytes is written into memory of its size, allocated once", () => {
   const writer = new ByteWriter();
   const value = new Uint8Array(90_000);
   const stamped = { bytes: value, offset: 3 };

@@ -58,7 +58,7 @@ const DAMAGES: readonly {
 ];
 
 for (const { name, damage, fault } of DAMAGES) {
-  test(`${name} is refused: nothing is taken for a new store, and nothing is changed`, async () => {
+  test(`${name} is refused: it is not treated as a new store, and not changed`, async () => {
     await withDirectory(async (directory) => {
       const file = join(directory, "data.mdb");
       await fill(directory);
@@ -75,7 +75,7 @@ for (const { name, damage, fault } of DAMAGES) {
     });
   });
 
-  test(`a store takes the place of ${name}`, async () => {
+  test(`a store replaces ${name}`, async () => {
     await withDirectory(async (directory) => {
       await fill(directory);
       damage(join(directory, "data.mdb"));
@@ -87,7 +87,7 @@ for (const { name, damage, fault } of DAMAGES) {
   });
 }
 
-test("a file that ends before the pages that were never written is whole, and one byte less is not", async () => {
+test("a file that ends before unwritten pages is complete, and one byte less is not", async () => {
   await withDirectory(async (directory) => {
     const file = join(directory, "data.mdb");
     const database = openEnvironment(directory);

@@ -28,7 +28,7 @@ const ROW_COUNT = 500;
 const runtime = createSystemRuntime();
 
 test.skipIf(!canMountFiles)(
-  `what was acknowledged is in a copy of the disk (${COPY_COUNT} copies)`,
+  `a copy of the disk contains all acknowledged commits (${COPY_COUNT} copies)`,
   async () => {
     await withDirectory(async (directory) => {
       const disk = join(directory, "disk");

@@ -29,7 +29,7 @@ const IMAGE_RATIO = 0.15;
 const FAULT_RATIO = 0.15;
 
 test.skipIf(!canRecordDisks)(
-  `what was acknowledged outlives disks and machines that fail (${IMAGE_COUNT} files, from seed ${FIRST_SEED})`,
+  `acknowledged commits survive failing disks and machines (${IMAGE_COUNT} files, from seed ${FIRST_SEED})`,
   async () => {
     const found: string[] = [];
     let imageCount = 0;

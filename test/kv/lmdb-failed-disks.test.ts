@@ -21,7 +21,7 @@ const LARGE: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
 const SMALL: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
 test.skipIf(!canRecordDisks)(
-  "a machine that fails after the disk did loses nothing that was acknowledged",
+  "a machine that fails after its disk loses no acknowledged commit",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -37,7 +37,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a transaction that was refused stays away, also when the disk failed while that was settled",
+  "a refused transaction stays refused, even if the disk fails while that is settled",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -52,7 +52,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "while the disk fails transactions are refused, and one of unknown fate is there wholly or never",
+  "while the disk fails transactions are refused, and an unknown one is applied wholly or never",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -71,7 +71,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that opens the store after the disk failed in another loses nothing either",
+  "a process that opens the store after another's disk failure loses nothing either",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -90,7 +90,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process whose root could not be written refuses everything at once, and the next one goes on",
+  "a process that could not write its root refuses everything, and the next one continues",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -114,7 +114,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "the folder of a new store and its files are on the disk before anything is acknowledged",
+  "the folder of a new store and its files are synced before anything is acknowledged",
   async () => {
     await withDisk(async (disk) => {
       await writeSome(await disk.open(), 1);

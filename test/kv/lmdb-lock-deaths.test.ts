@@ -45,7 +45,7 @@ class Asker {
 }
 
 test.skipIf(!canRecordDisks).each(["readers", "writer"])(
-  "the death of a process that has the lock of the %s keeps nobody waiting",
+  "the death of a process that holds the lock of the %s blocks no other",
   async (lock) => {
     await withDirectory(async (directory) => {
       const library = join(directory, "lock-stopper.so");

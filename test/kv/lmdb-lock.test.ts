@@ -10,7 +10,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));
 
-test("a commit that waits for the lock ends, though nobody knows that it waits", async () => {
+test("a commit waiting for the lock ends even if its waiting is unknown to others", async () => {
   await withDirectory(async (directory) => {
     const events: string[] = [];
     const trace = { event: (name: string) => events.push(name) };
@@ -36,7 +36,7 @@ test("a commit that waits for the lock ends, though nobody knows that it waits",
   });
 });
 
-test("a process that closes the store while threads knock ends in good order", async () => {
+test("a process closes the store cleanly while threads wait for the lock", async () => {
   await withDirectory(async (directory) => {
     const file = new URL("../../dist/host/lmdb/lock-knocks.js", import.meta.url);
     const script = `

@@ -69,7 +69,7 @@ interface Stage {
   readonly isLarge: boolean;
 }
 
-test(`a machine that fails loses no acknowledged commit, and leaves none by half (${RUN_COUNT} runs)`, async () => {
+test(`a machine that fails loses no acknowledged commit, and leaves none partial (${RUN_COUNT} runs)`, async () => {
   await fc.assert(
     fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (deeds, coins) => {
       await withDirectory(async (directory) => {
@@ -91,7 +91,7 @@ test(`a machine that fails loses no acknowledged commit, and leaves none by half
   );
 });
 
-test("a short transaction that clears more than a redo record holds is carried out and judged like any other", async () => {
+test("a short transaction that clears more than a redo record fits is carried out and checked like any other", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     await kv.transact(async (tx) => {

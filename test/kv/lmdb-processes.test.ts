@@ -29,7 +29,7 @@ async function withLedger(
   }
 }
 
-test(`two processes that write at once lose no update (${STRESS_TRANSACTION_COUNT} transactions)`, async () => {
+test(`two processes that write concurrently lose no update (${STRESS_TRANSACTION_COUNT} transactions)`, async () => {
   await withLedger({ laneCount: 16, keyCount: 20_000 }, async (ledger) => {
     await Promise.all([ledger.start("a"), ledger.start("b")]);
     while (ledger.acknowledgedCount < STRESS_TRANSACTION_COUNT) {
@@ -42,7 +42,7 @@ test(`two processes that write at once lose no update (${STRESS_TRANSACTION_COUN
   });
 });
 
-test(`what was acknowledged survives kill -9 of a writer, whole (${KILL_COUNT} kills)`, async () => {
+test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT} kills)`, async () => {
   await withLedger({ laneCount: 8, keyCount: 2_000 }, async (ledger) => {
     const names = ["a", "b", "c"];
     await Promise.all(names.map((name) => ledger.start(name)));
@@ -64,7 +64,7 @@ test(`what was acknowledged survives kill -9 of a writer, whole (${KILL_COUNT} k
   });
 }, 1_200_000);
 
-test("what a committer passed over, because nobody asked, it judges by when somebody does", async () => {
+test("a committer evaluates conflicts that it skipped once they are needed", async () => {
   const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
   const runtime = createSystemRuntime();
   const quiet = await openLmdbEngine({ runtime, directory });

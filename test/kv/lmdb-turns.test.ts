@@ -37,7 +37,7 @@ async function isServed(read: () => Promise<unknown>): Promise<boolean> {
   return isOver;
 }
 
-test("transactions, one after the other", async () => {
+test("consecutive transactions", async () => {
   expect(await isServed(() => kv.read((tx) => tx.get(key)))).toBe(true);
 });
 

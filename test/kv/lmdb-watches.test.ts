@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("a watch is woken by another process's commit, and need not look for itself", async () => {
+test("another process's commit wakes a watch, which need not poll", async () => {
   // No interval ever passes here.
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   await withDirectory(async (directory) => {
@@ -31,7 +31,7 @@ test("a watch is woken by another process's commit, and need not look for itself
   });
 });
 
-test("a watch fires although its process never hears the bell", async () => {
+test("a watch fires although its process never gets the signal", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     const watch = await kv.transact(async (tx) => tx.watch(key));
@@ -45,7 +45,7 @@ test("a watch fires although its process never hears the bell", async () => {
   });
 });
 
-test("a snapshot that a body forgot is freed, so that the file does not grow with it", async () => {
+test("a snapshot that was not closed is freed, so that the file does not grow", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
   await withDirectory(async (directory) => {
     const engine = await openLmdbEngine({ runtime, directory });

@@ -38,7 +38,7 @@ test.each(SEEDS)(
   },
 );
 
-test("without them an unknown commit reaches the caller, and the store tells what became of it", async () => {
+test("without them an unknown commit reaches the caller, and the store reports its outcome", async () => {
   const { kvs } = openNodes(11, { unknownRatio: 0.5 });
   const [kv] = kvs as [KeyValueStore];
   const fates = { committed: 0, unknown: 0 };
@@ -59,7 +59,7 @@ test("without them an unknown commit reaches the caller, and the store tells wha
   expect(applied).toBeLessThan(60);
 });
 
-test("transaction ids do not pile up", async () => {
+test("transaction ids do not accumulate", async () => {
   const { kvs } = openNodes(31, FAULTS);
   const [kv] = kvs as [KeyValueStore];
   for (let round = 0; round < 100; round++) {
@@ -70,7 +70,7 @@ test("transaction ids do not pile up", async () => {
   expect(page.entries.length).toBeLessThanOrEqual(2);
 });
 
-test("transactions under way at once clear different ids of settled ones", async () => {
+test("concurrent transactions clear different ids of settled ones", async () => {
   const { kvs } = openNodes(32, {});
   const [kv] = kvs as [KeyValueStore];
   const atOnce = 500;

@@ -23,7 +23,7 @@ const engines: Readonly<Record<string, () => Promise<Opened>>> = {
   },
 };
 
-test.each(Object.keys(engines))("a store on %s closes in order", async (name) => {
+test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => {
   const { engine, remove } = await (engines[name] as () => Promise<Opened>)();
   const kv = new KeyValueStore({ runtime, engine });
   const closed = { code: "KV_CLOSED" };
@@ -93,7 +93,7 @@ function heldClock() {
 }
 
 test.each(["commits", "does not answer"])(
-  "a store that closes waits for its commits, if the store %s",
+  "a closing store waits for its commits if the store %s",
   async (behaviour) => {
     const held = gate();
     const begun = gate();

@@ -90,7 +90,7 @@ async function copy(source: KeyValueStore, target: CopyTarget): Promise<CopySumm
   }
 }
 
-test("a store is copied into a cluster and back, and what is written there comes later in every feed", async () => {
+test("a store is copied into a cluster and back, and later writes come later in every feed", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(join(directory, "old"));
     await fill(source);
@@ -114,7 +114,7 @@ test("a store is copied into a cluster and back, and what is written there comes
   });
 });
 
-test("a cluster that has counted fewer versions is refused, with what to run", async () => {
+test("a cluster with a lower version is refused, with the command to run", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(directory);
     await fill(source);
@@ -131,7 +131,7 @@ test("a cluster that has counted fewer versions is refused, with what to run", a
 });
 
 test.each(["cluster", "folder"])(
-  "a %s with a store in it is refused, and left as it is",
+  "a %s with a store in it is refused, and left unchanged",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -152,7 +152,7 @@ test.each(["cluster", "folder"])(
 );
 
 test.each(["cluster", "folder"])(
-  "a store that is written to meanwhile leaves nothing in a %s",
+  "a store written to meanwhile leaves nothing in a %s",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -179,7 +179,7 @@ test.each(["cluster", "folder"])(
   },
 );
 
-test("a copy that lost a row is found out before anybody may use it", async () => {
+test("a copy that lost a row is detected before it can be used", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();
@@ -199,7 +199,7 @@ test("a copy that lost a row is found out before anybody may use it", async () =
   await Promise.all([source.close(), cluster.close()]);
 });
 
-test("a copy that was cut off is known, and begun anew", async () => {
+test("a truncated copy is recognized, and restarted", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();

@@ -32,7 +32,7 @@ async function documentsOf(database: string): Promise<Map<string, string>> {
   );
 }
 
-test.each(["full", "shallow"])("a %s backup of the films brings all of them back", async (mode) => {
+test.each(["full", "shallow"])("a %s backup of the films restores all of them", async (mode) => {
   const file = join(processes.directory(), "films.backup");
   const log = join(processes.directory(), "films.log");
   const shared = ["--url", tandem.url, "--db", "films", "--mode", mode];

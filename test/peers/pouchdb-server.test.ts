@@ -69,7 +69,7 @@ async function write(server: { readonly url: string }, database: string): Promis
 }
 
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {
-  test("films, conflicts and deletions arrive whole, and the counters are right", async () => {
+  test("films, conflicts and deletions are copied completely, and the counters are correct", async () => {
     const isPull = way === "pulled";
     const database = `films-${way}`;
     await write(isPull ? { url: pouchUrl } : tandem, database);
@@ -109,7 +109,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("flags are pulled through faults, whole: a server without multipart is asked for each attachment", async () => {
+test("flags are pulled completely despite faults: a server without multipart is asked for each attachment", async () => {
   const database = "countries";
   const post = (method: string, path: string, body?: unknown) =>
     call(`${pouchUrl}${path}`, method, body);

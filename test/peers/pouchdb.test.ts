@@ -68,7 +68,7 @@ test.each([
   expect(comparison.differences).toEqual([]);
 });
 
-test("PouchDB carries conflicts, deletions, design documents and odd ids both ways", async () => {
+test("PouchDB copies conflicts, deletions, design documents and unusual ids both ways", async () => {
   await tandem.call("PUT", "/odd");
   // PouchDB asks for attachments by URL objects, which take the id `..` for a step upwards.
   const ids = ODD_IDS.filter((id) => id !== "..");

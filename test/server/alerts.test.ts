@@ -77,7 +77,7 @@ beforeEach(() => {
   refusals = [];
 });
 
-test("a job that fails is told once, signed, without secrets, and again until it is taken", async () => {
+test("a failing job is reported once, signed, without secrets, and repeated until it is received", async () => {
   refusals = [500, 302];
   const source = "http://jan:hunter2@127.0.0.1:9/nowhere?token=hunter2";
   await ask("PUT", "/_replicator/bad", { source, target: "b", continuous: true });
@@ -109,14 +109,14 @@ test("a job that fails is told once, signed, without secrets, and again until it
   expect(resolved.body).toMatchObject({ event: "failing", job: null });
 });
 
-test("the end of a job is told", async () => {
+test("the end of a job is reported", async () => {
   await ask("PUT", "/from");
   await ask("PUT", "/_replicator/once", { source: "from", target: "to", create_target: true });
   const { body } = await message("finished", "completed");
   expect(body.job).toMatchObject({ doc_id: "once", state: "completed" });
 });
 
-test("rules for connections count for the receiver, too", async () => {
+test("egress rules apply to the receiver as well", async () => {
   await set("replicator.egress", "deny", "127.0.0.0/8");
   await ask("PUT", "/_replicator/denied", { source: "from", target: "too", create_target: true });
   const { fields } = await until(() =>
@@ -130,7 +130,7 @@ test("rules for connections count for the receiver, too", async () => {
   expect((await message("finished", "completed")).body.job.doc_id).toBe("denied");
 });
 
-test("settings are checked, and the secret is not shown", async () => {
+test("settings are validated, and the secret is not shown", async () => {
   expect((await ask("GET", "/_node/_local/_config/alerts/secret")).body).toBe("****");
   for (const [key, text] of [
     ["url", "ftp://host/"],

@@ -243,7 +243,7 @@ const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) 
 });
 
 test.each(WORLDS)(
-  `whatever a server answers in $count runs of the seed ${SEED} from $first, it fails its own job and nothing else`,
+  `whatever a server answers in $count runs of the seed ${SEED} from $first, only its own job fails`,
   async ({ first, count }) => {
     const world = await openWorld(SEED);
     const numbers = Array.from({ length: count }, (_, index) => first + index);

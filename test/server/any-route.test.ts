@@ -395,7 +395,7 @@ function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
   expect(json, what).toMatchObject({ error: expect.any(String), reason: expect.any(String) });
 }
 
-test(`each of ${COUNT} requests from the seed ${SEED} is answered as the API may answer`, async () => {
+test(`each of ${COUNT} requests from the seed ${SEED} gets a response that the API allows`, async () => {
   let world = await openWorld();
   const draws = new Draws(
     SEED,

@@ -32,7 +32,7 @@ test.each([
   }
 });
 
-test("CONNECT of a client that keeps its side open leaves no connection behind", async () => {
+test("a client that keeps its side open after CONNECT leaves no connection behind", async () => {
   const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
   try {
     const port = Number(new URL(server.url as string).port);

@@ -78,7 +78,7 @@ test.each([
   ["GET /_tandem/rules", "/_tandem/rules"],
   ["GET /_tandem/rules/{name}", "/_tandem/rules/none"],
   ["GET /_tandem/openapi.json", "/_tandem/openapi.json"],
-])("%s answers as described: %s", async (operation, path) => {
+])("%s matches its description: %s", async (operation, path) => {
   const { status, body } = await node.call("GET", path);
   expect(status).toBe(200);
   expectAsDescribed(operation, body);
@@ -103,18 +103,18 @@ test.each<readonly [operation: string, path: string, body: object]>([
       auth: { basic: { username: "anna", password: "b" } },
     },
   ],
-])("%s answers as described: %s", async (operation, path, sent) => {
+])("%s matches its description: %s", async (operation, path, sent) => {
   const { status, body } = await node.call("POST", path, sent);
   expect([status, body]).toEqual([expect.toBeOneOf([200, 202]), expect.anything()]);
   expectAsDescribed(operation, body);
 });
 
-test("the plan of a rule is as described", async () => {
+test("the plan of a rule matches its description", async () => {
   const { body } = await node.call("PUT", "/_tandem/rules/all?dry_run=true", NO_DATABASE);
   expectAsDescribed("PUT /_tandem/rules/{name}", body);
 });
 
-test("an answer with another member, without one or with another type is found", () => {
+test("detects additional and missing members, and wrong types", () => {
   const wrong = [
     { ok: true, more: 1 },
     { ok: true, matched: 1 },
@@ -136,14 +136,14 @@ test("each operation has a route, and each route below /_tandem an operation", a
   expect(routes.toSorted()).toEqual(Object.keys(OPERATIONS).toSorted());
 });
 
-test("docs/api/openapi.json is the document that a node answers", async () => {
+test("docs/api/openapi.json is the document that a node serves", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const file = fileURLToPath(new URL("../../docs/api/openapi.json", import.meta.url));
   await expect(`${JSON.stringify(body, null, 2)}\n`).toMatchFileSnapshot(file);
   expect(JSON.parse(readFileSync(file, "utf8"))).toHaveProperty("openapi", "3.1.0");
 });
 
-test("the OpenAPI document is valid, and names no operation or path parameter wrongly", async () => {
+test("the OpenAPI document is valid, with unique operations and correct path parameters", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const validator = new Validator();
   expect(await validator.validate(body as SpecData)).toEqual({ valid: true });
@@ -162,7 +162,7 @@ test("the OpenAPI document is valid, and names no operation or path parameter wr
   }
 });
 
-test("an OpenAPI document with a wrong member is found", async () => {
+test("detects a wrong member in an OpenAPI document", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const wrong = { ...(body as object), paths: { "/x": { get: { responses: 7 } } } };
   expect(await new Validator().validate(wrong as SpecData)).toMatchObject({ valid: false });

@@ -59,7 +59,7 @@ interface Panel {
   readonly targets: readonly { readonly expr: string }[];
 }
 
-test("the rules of examples/alerts.yml watch metrics that there are", () => {
+test("the rules of examples/alerts.yml use existing metrics", () => {
   const { groups } = parse(read("alerts.yml")) as { readonly groups: { rules: Rule[] }[] };
   const rules = groups.flatMap((group) => group.rules);
   expect(rules.length).toBeGreaterThan(6);
@@ -70,7 +70,7 @@ test("the rules of examples/alerts.yml watch metrics that there are", () => {
 });
 
 test.skipIf(promtool("--version").error !== undefined)(
-  "promtool, where there is one, takes the rules of examples/alerts.yml",
+  "promtool, if installed, accepts the rules of examples/alerts.yml",
   () => {
     const file = fileURLToPath(new URL("../../examples/alerts.yml", import.meta.url));
     const { status, stdout, stderr } = promtool("check", "rules", file);
@@ -79,7 +79,7 @@ test.skipIf(promtool("--version").error !== undefined)(
   },
 );
 
-test("the page of examples/grafana.json shows metrics that there are, from the source that is asked for", () => {
+test("the page of examples/grafana.json shows existing metrics, from the selected source", () => {
   const page = JSON.parse(read("grafana.json"));
   const panels: readonly Panel[] = page.panels;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -93,7 +93,7 @@ test("the page of examples/grafana.json shows metrics that there are, from the s
   expect([...sources]).toEqual([`\${${name}}`]);
 });
 
-test("a metric that does not exist is noticed", () => {
+test("detects a metric that does not exist", () => {
   const expressions = [
     'max by (a) (tandem_jobs_stalled{b="c"}) > 0',
     "sum(rate(nothing_total[5m]))",

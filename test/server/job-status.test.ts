@@ -27,7 +27,7 @@ async function shownIds(): Promise<Record<string, string[]>> {
   };
 }
 
-test("a job that runs stands in all lists, with the members that CouchDB shows", async () => {
+test("a running job is in all lists, with the members that CouchDB shows", async () => {
   const body = { source: "a", target: "running", create_target: true, continuous: true };
   const { body: started } = await ask("POST", "/_replicate", body);
   const id = started._local_id;
@@ -45,7 +45,7 @@ test("a job that runs stands in all lists, with the members that CouchDB shows",
   expect(await shownIds()).toEqual({ jobs: [], tasks: [] });
 });
 
-test("a transient job that has ended stands in no list, and is found by its id", async () => {
+test("an ended transient job is in no list, and is found by its id", async () => {
   const body = { source: "a", target: "ended", create_target: true };
   const { body: answer } = await ask("POST", "/_replicate", body);
   expect(answer).toMatchObject({ ok: true, session_id: expect.any(String) });
@@ -57,7 +57,7 @@ test("a transient job that has ended stands in no list, and is found by its id",
   expect(job).toMatchObject({ state: "completed", info: { docs_written: 1 }, doc_id: null });
 });
 
-test("a document's job that has ended stands among the documents, with its state", async () => {
+test("an ended job of a document is listed among the documents, with its state", async () => {
   const ended = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });

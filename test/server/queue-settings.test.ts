@@ -25,7 +25,7 @@ function open(ini: string): Configuration {
   return new Configuration({ given, localFile: undefined, settings: REPLICATOR_SETTINGS });
 }
 
-test("shares and the way usage is forgotten are read, shares outside their limits as the nearest", () => {
+test("reads shares and usage decay, and clamps shares to their limits", () => {
   const { shares, fairShare } = replicatorConfig(
     open(`
 [replicator]

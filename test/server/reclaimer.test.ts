@@ -106,21 +106,21 @@ const isThere = (name: string): Promise<boolean> =>
 const swept = (database: string) =>
   node.event("databases.swept", (fields) => fields.database === database);
 
-test("those of a database that is compacted go at once, those of others stay", async () => {
+test("compacting a database removes its rows immediately, and those of others stay", async () => {
   reclaimer.start("films");
   expect(reclaimer.isRunning("films")).toBe(true);
   expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });
   expect([await isThere("films"), await isThere("books")]).toEqual([false, true]);
 });
 
-test("all go when they were kept for long enough", async () => {
+test("all rows are removed after their retention time", async () => {
   await pass(KEEP_MS / 2);
   expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
   await pass(KEEP_MS);
   expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
 });
 
-test("a database in which there is nothing to free is not worked at", async () => {
+test("skips a database with nothing to reclaim", async () => {
   await node.kv.transact((tx) => databases.create(tx, "empty"));
   const reclaim = vi.spyOn(parts.attachments, "reclaim");
   await pass(0);
@@ -133,14 +133,14 @@ test("a database in which there is nothing to free is not worked at", async () =
   expect(reclaim).toHaveBeenCalledTimes(2);
 });
 
-test("a database that is not there any more is passed over", async () => {
+test("skips a database that no longer exists", async () => {
   await node.kv.transact((tx) => databases.remove(tx, "films"));
   reclaimer.start("films");
   reclaimer.start("books");
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
 });
 
-test("a node that starts looks at nothing at first, whatever is due", async () => {
+test("a starting node scans nothing at first, whatever is due", async () => {
   await pass(0);
   nowMs += 2 * KEEP_MS;
   const asleep = new Promise<void>((resolve) => (onceAsleep = resolve));
@@ -153,7 +153,7 @@ test("a node that starts looks at nothing at first, whatever is due", async () =
   await starting;
 });
 
-test("nodes go through all databases together, each once in a round, and the next round begins ten minutes later", async () => {
+test("the nodes together scan each database once per round, and the next round begins ten minutes later", async () => {
   await pass(0);
   for (let number = 100; number < 350; number++) {
     await node.kv.transact((tx) => databases.create(tx, `db-${number}`));
@@ -184,7 +184,7 @@ test("nodes go through all databases together, each once in a round, and the nex
   expect(await takeAll()).toEqual(all);
 });
 
-test("databases that two nodes take at once are those of one of them", async () => {
+test("databases taken by two nodes concurrently belong to one of them", async () => {
   await pass(0);
   nowMs += TEN_MINUTES_MS;
   const clock = { ...node.runtime.clock, nowMs: () => nowMs };

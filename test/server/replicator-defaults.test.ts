@@ -24,7 +24,7 @@ function rows(heading: string): string[][] {
 const names = (cell = ""): string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
 
-test("nobody reads a setting of which the page says that it does nothing", () => {
+test("no code reads a setting that the page describes as without effect", () => {
   const idle = rows("## CouchDB's settings that have no effect")
     .filter(([, section]) => section === "`[replicator]`")
     .flatMap(([, , keys]) => names(keys));
@@ -34,7 +34,7 @@ test("nobody reads a setting of which the page says that it does nothing", () =>
   expect(read).toEqual(["priority_coeff"]);
 });
 
-test("figures that CouchDB's replicator names are the same here, or have a decision", () => {
+test("values that CouchDB's replicator documents are the same here, or have a decision", () => {
   const { jobsMax, churnMax, intervalSec, historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
   const { healthThresholdSec, penaltySecMax, startupJitterMs } = REPLICATOR_CONFIG_DEFAULT;
   expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);
@@ -46,7 +46,7 @@ test("figures that CouchDB's replicator names are the same here, or have a decis
 test.each([
   ["interval = 7001", 8],
   ["interval = 7001\ninterval_sec = 3", 3],
-])("an interval in milliseconds counts where none in seconds is set: %j", (lines, intervalSec) => {
+])("an interval in milliseconds applies if none in seconds is set: %j", (lines, intervalSec) => {
   const given = [parseIni(`[replicator]\n${lines}`)];
   const settings = REPLICATOR_SETTINGS;
   const configuration = new Configuration({ given, localFile: undefined, settings });

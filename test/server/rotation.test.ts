@@ -136,7 +136,7 @@ async function stored({ kv, ring }: Node) {
   return { secrets: secretsIn(bytes, [SECRET]), named };
 }
 
-test("what an earlier version stored is sealed, and nobody sees a difference", () =>
+test("data of an earlier version is sealed without a visible difference", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const earlier = await openNode({ storage, directory, seals: false });
@@ -155,7 +155,7 @@ test("what an earlier version stored is sealed, and nobody sees a difference", (
     expect(await stored(node)).toEqual({ secrets: [], named: [record.sealingId] });
   }));
 
-test("a new key seals everything, and the old one leaves the key file", () =>
+test("a new key seals everything, and the old one is removed from the key file", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory });
     await fill(node);
@@ -186,7 +186,7 @@ test("values outside documents and jobs count as renewed", () =>
     expect(left).toEqual([]);
   }));
 
-test("a rotation that was interrupted goes on with its key", () =>
+test("an interrupted rotation continues with its key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const killed = new AbortController();
@@ -214,7 +214,7 @@ test("a rotation that was interrupted goes on with its key", () =>
     expect((await stored(again)).named).toEqual([half?.sealingId]);
   }));
 
-test("what a node seals with the old key while a rotation runs is sealed anew before that key goes", () =>
+test("values that a node seals with the old key during a rotation are resealed before the key is removed", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     let late: Node | undefined;
@@ -241,7 +241,7 @@ test("what a node seals with the old key while a rotation runs is sealed anew be
     expect([late.ring.sealingId, changes]).toEqual([sealingId, 1]);
   }));
 
-test("a document with more in its leaves than a transaction holds is sealed anew, leaf by leaf", () =>
+test("a document whose leaves exceed a transaction is resealed leaf by leaf", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory });
     await node.kv.transact((tx) => node.databases.create(tx, "_replicator"));
@@ -261,7 +261,7 @@ test("a document with more in its leaves than a transaction holds is sealed anew
     expect((await stored(node)).named).toEqual([record.sealingId]);
   }));
 
-test("keys of the environment are changed by giving the new one behind the old one", () =>
+test("keys in the environment are rotated by placing the new one before the old one", () =>
   withDirectory(async (directory) => {
     const next = Buffer.alloc(KEY_BYTES, 2);
     const text = KEY.toString("base64");
@@ -282,7 +282,7 @@ test("keys of the environment are changed by giving the new one behind the old o
     expect((await stored(given)).named).toEqual([keyIdOf(next)]);
   }));
 
-test("no key is made for a store that other machines share", () =>
+test("no key is generated for a store that other machines share", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory, isSharedStore: true });
     await expect(node.rotation.begin()).rejects.toMatchObject({ code: "SECRETS_NO_NEW_KEY" });

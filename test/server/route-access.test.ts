@@ -421,7 +421,7 @@ function routesThereAre(): string[] {
   return [...new Set(lines)];
 }
 
-test("the table has every route, once", () => {
+test("the table contains every route once", () => {
   const listed = TABLE.flatMap(([, lines]) => lines);
   expect(listed.toSorted()).toEqual(routesThereAre().toSorted());
 });
@@ -456,7 +456,7 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
 );
 
 /** Things that take effect later, when nobody asks: by whom they may have been asked for. */
-describe("what takes effect later has the rights of its author", () => {
+describe("deferred work has the rights of its author", () => {
   type Allowed = Readonly<Record<"nobody" | keyof typeof PEOPLE, boolean>>;
   const NOBODY: Allowed = {
     nobody: false,

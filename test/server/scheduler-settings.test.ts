@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../src/server/index.ts";
 
 // Less than an instalment of the fair share, at which the scheduler wakes by itself.
-test("a larger max_jobs starts a job that waits, without a further cycle", {
+test("a larger max_jobs starts a waiting job without an additional cycle", {
   timeout: 10_000,
 }, async () => {
   const config = readConfig({ port: 0, store: "memory" }, {});

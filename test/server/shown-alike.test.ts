@@ -45,7 +45,7 @@ afterAll(() => {
   server.closeAllConnections();
 });
 
-test("a job that is tried again is shown alike everywhere, and when its node is lost", async () => {
+test("all views agree on a retried job, including after its node is lost", async () => {
   const world = await openWorld();
   for (const event of ["add", "accept", "crashed", "accept", "pause", "expire", "resume"]) {
     await world.happen({ event, job: 0, failure: "timeout" });
@@ -56,7 +56,7 @@ test("a job that is tried again is shown alike everywhere, and when its node is 
   await world.kv.close();
 });
 
-test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, async () => {
+test(`all views agree on any history of jobs (${RUN_COUNT} runs)`, async () => {
   const steps = fc.array(JOB_STEP, { minLength: 20, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (drawn) => {

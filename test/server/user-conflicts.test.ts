@@ -83,8 +83,8 @@ async function liveLeaves(): Promise<number> {
   return json._rev === undefined ? 0 : 1 + (json._conflicts ?? []).length;
 }
 
-describe("a user document in conflict", () => {
-  test("lets its user in with no password of any leaf, and with no session", async () => {
+describe("a conflicted user document", () => {
+  test("refuses its user with the password of any leaf, and with a session", async () => {
     await signUp();
     const login = await ask("POST", "/_session", undefined, { name, password: "pw" });
     await graft(ROOT, {});
@@ -99,14 +99,14 @@ describe("a user document in conflict", () => {
     expect(response.status).toBe(401);
   });
 
-  test("lets the user in again once an administrator has resolved it", async () => {
+  test("admits the user again once an administrator has resolved it", async () => {
     await signUp();
     const { rev } = await graft(ROOT, {});
     await ask("DELETE", `${path()}?rev=${rev}`, ROOT);
     expect((await session(own())).json.userCtx.name).toBe(name);
   });
 
-  test("is not changed by the administrators of the database only by deleting a leaf", async () => {
+  test("is not changed by a database administrator except by deleting a leaf", async () => {
     await signUp();
     const { rev } = await graft(ROOT, { roles: ["_tandem_reader"] });
     const keeper = "keeper:pw";
@@ -146,7 +146,7 @@ describe("a token", () => {
       .setExpirationTime("1h")
       .sign(Buffer.from("a key of tokens"));
 
-  test("does not take over the directory user of the same name", async () => {
+  test("does not impersonate the directory user of the same name", async () => {
     const rev = await signUp(["editor"]);
     const as = await token();
     expect((await session(as)).json.userCtx).toEqual({ name, roles: [] });

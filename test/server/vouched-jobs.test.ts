@@ -105,7 +105,7 @@ test.each([
   expect(await replicate(JOE, "secret")).toMatchObject({ status: 200 });
 });
 
-test("a token that is asked with again, with other roles, has these", async () => {
+test("a repeated request with a token of other roles uses those roles", async () => {
   const source = "secret";
   const body = { continuous: true, doc_ids: ["one"] };
   const first = await replicate(await token("tim", ["reader"]), source, body);
@@ -119,7 +119,7 @@ test("a token that is asked with again, with other roles, has these", async () =
   });
 });
 
-test("who is vouched for by somebody else neither sees nor cancels a user's job, and has his own", async () => {
+test("a user vouched for by another handler neither sees nor cancels a user's job, and has their own", async () => {
   const body = { source: "secret", target: "other", continuous: true };
   const { body: joes } = await ask("POST", "/_replicate", JOE, body);
   const path = `/_scheduler/jobs/${encodeURIComponent(joes._local_id)}`;
@@ -136,7 +136,7 @@ test("who is vouched for by somebody else neither sees nor cancels a user's job,
   expect((await ask("GET", path, JOE)).body.state).toBe("running");
 });
 
-test("a replication document has the rights with which its owner wrote it, whoever touches it later", async () => {
+test("a replication document keeps the rights with which its owner wrote it, whoever changes it later", async () => {
   const copy = { source: "secret", target: "loot" };
   const place = "/_replicator/copy";
   const { body: written } = await ask("PUT", place, await token("joe"), copy);
@@ -152,7 +152,7 @@ test("a replication document has the rights with which its owner wrote it, whoev
   expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
 });
 
-test("a document is another user's to whom another handler vouches for the same name", async () => {
+test("a document belongs to another user if another handler vouches for the same name", async () => {
   const tokens = await token("joe");
   const users = { directory: JOE, token: tokens, proxy: proxied("joe") };
   const target = {
@@ -179,7 +179,7 @@ test("a document is another user's to whom another handler vouches for the same 
   }
 });
 
-test("a job ends when its owner is deleted, whom the database still names; one that was vouched for stays", async () => {
+test("a job ends when its owner is deleted, even if the database still names them; one of a vouched user stays", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);
@@ -196,7 +196,7 @@ test("a job ends when its owner is deleted, whom the database still names; one t
   expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
 });
 
-test("without administrators, a name that nobody has is a user without roles", async () => {
+test("without administrators, an unknown name is a user without roles", async () => {
   for (const name of ["a", "b", "_replicator"]) await ask("PUT", `/${name}`, {}, undefined, party);
   for (const name of ["a", "b"]) await ask("PUT", `/${name}/_security`, {}, {}, party);
   const copy = { source: "a", target: "b", owner: "tim" };
@@ -204,7 +204,7 @@ test("without administrators, a name that nobody has is a user without roles", a
   expect(await jobOfDocument("tims", party)).toMatchObject({ state: "completed" });
 });
 
-test("a job that refers to a secret sends nothing once its author is no administrator any more", async () => {
+test("a job that refers to a secret sends nothing once its author is no longer an administrator", async () => {
   const seen: unknown[] = [];
   const far = createServer((request, response) => {
     seen.push(request.headers["x-key"]);

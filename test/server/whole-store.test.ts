@@ -54,7 +54,7 @@ test.each(entrances)("%s accepts the store of a node", async (_, enter) => {
   await enter(kv);
 });
 
-test.each(entrances)("%s refuses a store whose copy was cut off", async (_, enter) => {
+test.each(entrances)("%s refuses a store with a truncated copy", async (_, enter) => {
   const kv = openStore();
   const cutOff = new ClusterCopyTarget(kv);
   await cutOff.begin(0);
@@ -86,7 +86,7 @@ test.each(readers)("%s refuses an empty store, and rows of another program", asy
 });
 
 test.each(entrances.filter(([name]) => name !== "a backup"))(
-  "%s reports a cluster that does not answer by its file",
+  "%s reports an unreachable cluster by its file",
   async (_, enter) => {
     const clock = {
       ...runtime.clock,

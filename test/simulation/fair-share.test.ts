@@ -54,7 +54,7 @@ test("one job beside ten thousand of another group starts within one cycle", asy
   expect(turn?.sinceSec).toBe(addedAtSec);
 });
 
-test("two hundred groups of ten jobs are served alike, and every job runs", async () => {
+test("two hundred groups of ten jobs get equal shares, and every job runs", async () => {
   const cluster = await SlotCluster.open("many");
   const groups = Array.from({ length: 200 }, (_, number) => `g${number}`);
   for (const group of groups) await cluster.add(group, 10, 60);
@@ -122,7 +122,7 @@ test.each(seeds)(
   },
 );
 
-test("the decay that RFC 017 proposed misses the shares when it is applied each cycle, CouchDB's does not", () => {
+test("the decay proposed by RFC 017 misses the shares when it is applied each cycle, CouchDB's does not", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);

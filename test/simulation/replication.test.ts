@@ -57,7 +57,7 @@ const SEEN = [
   "fault: slow store",
 ];
 
-test("targets become what their sources are, no checkpoint passes what did not arrive, and one node at a time writes", async () => {
+test("targets match their sources, no checkpoint passes undelivered documents, and one node at a time writes", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/replication.test.ts`;
@@ -102,37 +102,37 @@ async function found(
 
 test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   ["loses one document in twenty", losing, / passes /],
-  ["takes a store's refusal for consent", swallowing, / passes | completed without /],
+  ["treats a store's refusal as success", swallowing, / passes | completed without /],
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],
-  ["lets pass what nobody selected", unfiltering, / which nobody selected/, 5],
-  ["writes elsewhere what a hostile server says", misdirecting, / b has doc-\d+-stray /, 12],
-])("an endpoint that %s is found out", async (_, sabotage, problem, firstSeed) => {
+  ["returns documents that no filter selected", unfiltering, / which nobody selected/, 5],
+  ["follows redirects of a hostile server", misdirecting, / b has doc-\d+-stray /, 12],
+])("detects an endpoint that %s", async (_, sabotage, problem, firstSeed) => {
   const workloads: WorkloadName[] = ["one-shots", "hostility"];
   const options = () => ({ workloads, endpointsOver: sabotage() });
   expect(await found(problem, options, firstSeed)).toMatch(problem);
 });
 
-test("a client that takes a server's silence for consent is found out", async () => {
+test("detects a client that treats silence of a server as success", async () => {
   expect(await found(/ passes /, () => ({ fetchOver: trusting }))).toMatch(/ passes /);
 });
 
 const distorted = (distort: (data: JobData) => JobData) => ({ openJobs: distortingJobs(distort) });
 
 test.each([
-  ["counts errors that were none", { errorCount: 1000 }, / counts 1000 errors/],
+  ["counts errors that did not occur", { errorCount: 1000 }, / counts 1000 errors/],
   [
-    "says that all ended well",
+    "reports success for all ends",
     { state: "completed", failure: undefined },
     /crashed.*: is completed/,
   ],
   ["forgets why a job failed", { failure: undefined }, / without an error| with undefined/],
-])("a queue that %s is found out", async (_, change, problem) => {
+])("detects a queue that %s", async (_, change, problem) => {
   const options = () => distorted((data) => ({ ...data, ...change }));
   expect(await found(problem, options)).toMatch(problem);
 });
 
-test("a queue that takes jobs from nodes that run them is found out", async () => {
+test("detects a queue that takes jobs from nodes that run them", async () => {
   const openJobs = (...parts: ConstructorParameters<typeof SilentJobs>) => new SilentJobs(...parts);
   const problem = /though nothing happened to it/;
   expect(await found(problem, () => ({ openJobs }))).toMatch(problem);
@@ -144,9 +144,9 @@ test.each([
     ForgetfulStorage,
     /former holder|counts|a row| both run /,
   ],
-  ["carries out half a commit", TearingStorage, /a row|and became|counts|Assertion/],
+  ["applies half a commit", TearingStorage, /a row|and became|counts|Assertion/],
   ["loses a commit", LosingStorage, /and became|though nothing| passes |former holder/],
-])("a store that %s is found out", async (_, Storage, problem) => {
+])("detects a store that %s", async (_, Storage, problem) => {
   expect(await found(problem, () => ({ storage: new Storage() }))).toMatch(problem);
 });
 
@@ -190,7 +190,7 @@ const IDLE: [
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockResolvedValue({ kind: "owner" }),
   ],
   [
-    "a check of ownership that passes over those that wait for their turn",
+    "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
     // With them a job that waits is robbed of a replication that it is about to run in one seed of forty.
     ["removals"],
@@ -198,7 +198,7 @@ const IDLE: [
     30,
   ],
   [
-    "a checkpoint that nobody asks the lock for",
+    "a checkpoint that does not check the lock",
     / without asking for its lock/,
     [],
     () => vi.spyOn(HeldReplication.prototype, "verifyNow").mockResolvedValue(),
@@ -222,7 +222,7 @@ const IDLE: [
     () => vi.spyOn(FailureLists.prototype, "change").mockResolvedValue(),
   ],
   [
-    "a deletion of databases that leaves their jobs",
+    "a deletion of databases that keeps their jobs",
     /is there, and its database is not/,
     ["removals"],
     () => vi.spyOn(RemovedDatabases.prototype, "mark").mockReturnValue(),
@@ -234,13 +234,13 @@ const IDLE: [
     () => vi.spyOn(JobCommands.prototype, "resume").mockResolvedValue("no-need"),
   ],
   [
-    "a budget that is never given back",
+    "a budget that is never refunded",
     /after all faults were healed/,
     ["spending"],
     () => vi.spyOn(Budgets.prototype, "set").mockImplementation(setTightBudget),
   ],
   [
-    "a store of attachments that gives other bytes",
+    "a store of attachments that returns other bytes",
     / has other bytes as /,
     [],
     () => vi.spyOn(AttachmentStore.prototype, "read").mockImplementation(otherBytes),
@@ -251,7 +251,7 @@ async function* otherBytes(): ReturnType<AttachmentStore["read"]> {
   yield Buffer.from("other");
 }
 
-test.each(IDLE)("%s is found out", async (_, problem, workloads, sabotage, firstSeed) => {
+test.each(IDLE)("detects %s", async (_, problem, workloads, sabotage, firstSeed) => {
   const sabotaged = sabotage();
   try {
     expect(await found(problem, () => ({ workloads }), firstSeed)).toMatch(problem);

@@ -29,7 +29,7 @@ const SEEN = [
   "old places",
 ];
 
-test("a change that a watcher can hear of arrives at once, and any other within the audit interval", async () => {
+test("a change visible to a watcher arrives immediately, and any other within the audit interval", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/watching.test.ts`;
@@ -56,7 +56,7 @@ const IDLE: [
   firstSeed: number,
 ][] = [
   [
-    "a watcher that does not compare when it begins",
+    "a watcher that does not compare sequences when it starts",
     { lies: false },
     () => vi.spyOn(SourceWatcher.prototype, "compareFirst").mockResolvedValue(),
     1,
@@ -68,17 +68,17 @@ const IDLE: [
     70,
   ],
   [
-    "a watcher that does not wake whom the feed names",
+    "a watcher that does not wake the databases named by the feed",
     { lies: false },
     () => vi.spyOn(ParkedJobsWaking.prototype, "wakeDatabases").mockResolvedValue(),
     0,
   ],
-  ["a parked job that never looks for itself", { lies: true, neverAudits: true }, () => {}, 2],
+  ["a parked job that never polls", { lies: true, neverAudits: true }, () => {}, 2],
 ];
 
 const SABOTAGED_SEEDS = 40;
 
-test.each(IDLE)("%s is found out", async (_, options, sabotage, firstSeed) => {
+test.each(IDLE)("detects %s", async (_, options, sabotage, firstSeed) => {
   sabotage();
   try {
     const problems: string[] = [];

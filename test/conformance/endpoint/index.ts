@@ -86,7 +86,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     return endpoint;
   };
 
-  test("a database that is not there has no description, and one that is can be created again", async () => {
+  test("a missing database has no description, and an existing one can be created again", async () => {
     const endpoint = await open();
     await expect(endpoint.info(FOREVER)).rejects.toMatchObject({ error: "db_not_found" });
     await endpoint.create({}, FOREVER);
@@ -95,7 +95,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(await endpoint.commit(FOREVER)).toBe(instanceStartTime);
   });
 
-  test("what is missing is told, with leaves that may be its ancestors", async () => {
+  test("missing revisions are reported, with leaves that may be their ancestors", async () => {
     const endpoint = await created();
     await endpoint.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
     const asked = new Map([
@@ -109,7 +109,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(missing.get("k")?.missing ?? []).toEqual([]);
   });
 
-  test("changes come once for each document, with all leaves, and none behind the last", async () => {
+  test("changes contain each document once, with all leaves, and none after the last", async () => {
     const endpoint = await created();
     const documents = [
       plain("a", 1, ["a"]),
@@ -131,7 +131,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(await endpoint.pendingChangeCount(0, FOREVER)).toBe(3);
   });
 
-  test("the source selects by ids and by selector", async () => {
+  test("the source filters by ids and by selector", async () => {
     const endpoint = await created();
     const documents = [plain("a", 1, ["a"], ',"n":1'), plain("b", 1, ["b"], ',"n":2')];
     await endpoint.writeDocuments(documents, FOREVER);
@@ -234,7 +234,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
         false,
         [["gone", ["2-g"]]],
       ],
-    ] as const)("the source tells of %s", async (_, selection, winningRevisionsOnly, expected) => {
+    ] as const)("the source reports %s", async (_, selection, winningRevisionsOnly, expected) => {
       const endpoint = await opened();
       const changes = await changesOf(endpoint, { ...ALL, selection, winningRevisionsOnly });
       const rows = changes.map(({ id, revisions }) => [id, [...revisions].sort()]);
@@ -242,7 +242,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("a continuous feed tells what is written while it waits", async () => {
+  test("a continuous feed reports writes while it waits", async () => {
     const endpoint = await created();
     const stopping = new AbortController();
     const feed = endpoint.changes({ ...ALL, continuous: true }, stopping.signal);
@@ -289,14 +289,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(bulk).toMatchObject([{ kind: "documents", documents: [{ id: "a" }] }]);
   });
 
-  test("a revision that is not there is missing", async () => {
+  test("an unknown revision is missing", async () => {
     const endpoint = await created();
     const request = { id: "a", revision: "1-a", ancestors: [] };
     const isThere = await endpoint.readRevision(request, async () => {}, FOREVER);
     expect(isThere).toBe(false);
   });
 
-  test("documents go from one endpoint to the next with their attachments in their texts, unless one is compressed", async () => {
+  test("documents are copied between endpoints with inlined attachments, unless one is compressed", async () => {
     const [source, target] = [await created(), await created()];
     const bytes = Buffer.from("bytes of a poster");
     const write = (id: string, encoding: "gzip" | undefined) =>
@@ -327,7 +327,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("databases are the same when their attachments are, whichever side compressed them", async () => {
+  test("databases are equal if their attachments are, whichever side compressed them", async () => {
     const [source, target] = [await created(), await created()];
     const plainly = { bytes: Buffer.from("bytes of a poster"), encoding: undefined };
     const zipped = { ...plainly, encoding: "gzip" } as const;
@@ -352,7 +352,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     ]);
   });
 
-  test("a document goes from one endpoint to the next with its attachments", async () => {
+  test("a document is copied between endpoints with its attachments", async () => {
     const [source, target] = [await created(), await created()];
     const bytes = Buffer.from("bytes of a poster");
     const outline = { name: "p ü", length: bytes.length, contentType: "image/png" };
@@ -391,7 +391,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
   });
 
-  test("an attachment without a position goes to a target that has no revision of its document", async () => {
+  test("an attachment without a position is sent to a target that has no revision of its document", async () => {
     const source = await created();
     await source.writeDocuments([unplaced("a")], FOREVER);
     expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({
@@ -400,7 +400,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("a document that cannot be stored keeps no others from being written", async () => {
+  test("a document that cannot be stored does not prevent others from being written", async () => {
     const endpoint = await created();
     const ids = ["a", "_reserved", "c", "d"];
     const documents = ids.map((id) => plain(id, 1, [HASH]));
@@ -410,7 +410,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await endpoint.missingRevisions(asked, FOREVER)).size).toBe(0);
   });
 
-  test("local records are written over their revision", async () => {
+  test("local records are replaced", async () => {
     const endpoint = await created();
     expect(await endpoint.readLocal("checkpoint", FOREVER)).toBeUndefined();
     const first = await endpoint.writeLocal("checkpoint", '{"n":1}', undefined, FOREVER);

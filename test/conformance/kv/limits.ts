@@ -76,7 +76,7 @@ export function limitTests(fixture: () => Fixture): void {
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   });
 
-  test("a read version is too old after five seconds, and the next attempt is young", async () => {
+  test("a read version is too old after five seconds, and the next attempt has a new one", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
     let attemptCount = 0;
     const value = await fixture().kv.read(async (tx) => {

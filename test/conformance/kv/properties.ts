@@ -63,7 +63,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
     );
   });
 
-  test(`transactions at once have the results of their order of commits (seed ${seed})`, async () => {
+  test(`concurrent transactions are serializable in commit order (seed ${seed})`, async () => {
     const transaction = fc.array(step, { minLength: 1, maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(fc.array(transaction, { minLength: 2, maxLength: 12 }), async (bodies) => {
@@ -90,7 +90,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
     );
   });
 
-  test(`a ring of keys stays a ring while many turn it (seed ${seed})`, async () => {
+  test(`a ring of keys remains a ring while many transactions rotate it (seed ${seed})`, async () => {
     const nodeCount = 12;
     const name = (node: number): string => `ring/${String(node).padStart(3, "0")}`;
     await fixture().kv.transact(async (tx) => {
