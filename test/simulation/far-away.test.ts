@@ -1,16 +1,20 @@
 /**
- * How fast a replication is between servers that are far away, in virtual time, beside the same between servers that are near. The
- * servers' processors are the only limit of the near ones, so the ratio says how well the way is hidden, whatever machine this runs on.
+ * Speed of replications between distant servers in virtual time, relative to the same servers
+ * nearby. The servers' processors are the only limit nearby, so the ratio shows how well latency is
+ * hidden, independently of the machine that runs the test.
  */
 import { expect, test } from "vitest";
 import { type FarRun, replicateFar } from "./distance/replicate-far.ts";
 
 const NEAR_MS = 0.5;
 const MEBIBYTE = 1024 * 1024;
-/** What a job of four copiers may hold: as many bytes wherever the servers are. */
+/** Bytes that a job of four copiers may hold, at any distance. */
 const HELD_BYTES_MAX = 32 * MEBIBYTE;
 
-/** Documents a second, once the first have arrived and the number of batches is found, and before the last. */
+/**
+ * Documents per second, measured after the number of batches has settled and before the last
+ * documents.
+ */
 function steadyRate({ servers }: FarRun, fromCount: number, untilCount: number): number {
   const beganMs = servers.writtenAtMs(fromCount);
   return ((untilCount - fromCount) * 1000) / (servers.writtenAtMs(untilCount) - beganMs);
@@ -70,7 +74,7 @@ test.each([100, 300])(
   },
 );
 
-/** Documents whose attachments are too large for texts, by their size and number. */
+/** Documents whose attachments are too large to inline, by size and number. */
 const LARGE = [
   [130, 3600],
   [200, 2400],
@@ -90,7 +94,7 @@ test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count
     expect(steadyRate(far, from, until) / steadyRate(near, from, until)).toBeGreaterThan(0.8);
     expect(near.servers.underWayMax).toMatchObject({ read: 20, write: 20 });
     expect(far.servers.underWayMax.read).toBeLessThanOrEqual(160);
-    // They pass through, and are not held.
+    // They are streamed, not held.
     expect(far.servers.heldBytesMax).toBeLessThan(4 * MEBIBYTE);
   },
 );
@@ -106,7 +110,8 @@ test.each([100, 300])("a feed of 100 changes a second arrives %d ms away", async
     { continuous: true },
     20_000,
   );
-  // What is on its way at the end came within the last four round trips.
+  // Documents still in flight at the end were written to the source within the last four round
+  // trips.
   expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
 });
 
@@ -147,7 +152,7 @@ test("servers that slow down get no more concurrent single documents than near o
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty in work, and those that are on their way at eleven a second.
+  // Twenty in progress, plus those in flight at eleven per second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

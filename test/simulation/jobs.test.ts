@@ -1,5 +1,6 @@
 /**
- * The queue and its workers under faults. `SEEDS=1000-1999 npx vitest run test/simulation/jobs.test.ts` runs other seeds.
+ * The queue and its workers under faults. `SEEDS=1000-1999 npx vitest run
+ * test/simulation/jobs.test.ts` runs other seeds.
  */
 import { expect, test } from "vitest";
 import type { Jobs } from "../../src/jobs/index.ts";
@@ -33,7 +34,7 @@ test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** What is found in the first seeds, until something is. */
+/** Runs the first seeds until one finds a problem, and returns it. */
 async function found(options: () => JobsClusterOptions): Promise<string> {
   const problems: string[] = [];
   for (let seed = 0; seed < 40 && problems.length === 0; seed++) {
@@ -48,7 +49,7 @@ async function found(options: () => JobsClusterOptions): Promise<string> {
 }
 
 test("detects a store that forgets what transactions have read", async () => {
-  // Jobs that two accepted.
+  // Jobs accepted by two workers.
   const options = () => ({ storage: new ForgetfulStorage(), workerCount: 8 });
   expect(await found(options)).toMatch(/a row too many|which is running/);
 });

@@ -1,6 +1,6 @@
 /**
- * Convergence, the checkpoint rule and exclusivity under faults. `SEEDS=1000-1999 npx vitest run test/simulation/replication.test.ts`
- * runs other seeds.
+ * Convergence, the checkpoint rule and exclusivity under faults. `SEEDS=1000-1999 npx vitest run
+ * test/simulation/replication.test.ts` runs other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { AttachmentStore } from "../../src/databases/index.ts";
@@ -36,7 +36,7 @@ import type { WorkloadName } from "./replication/workloads/draw-workloads.ts";
 
 const [firstSeed = 0, lastSeed = 29] = (process.env.SEEDS ?? "0-29").split("-").map(Number);
 
-/** What the seeds together have to come across. */
+/** Events that the seeds together have to cover. */
 const SEEN = [
   "replication.checkpoint",
   "jobs.worker-expelled",
@@ -76,12 +76,15 @@ test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** Shorter than in good runs, where it is not the question what comes about in the end. */
+/** Shorter than in sound runs, because the final state does not matter here. */
 const SABOTAGED_CALM_MS = 60_000;
-/** Few need more than ten; the rarest has to be found when the seeds give other runs than today. */
+/**
+ * Few need more than ten. The rarest problem has to be found even if the seeds give other runs than
+ * today.
+ */
 const SABOTAGED_SEEDS = 200;
 
-/** The problems of the seeds from `firstSeed` on, until one is `problem`. */
+/** Problems of the seeds from `firstSeed` on, until one is `problem`. */
 async function found(
   problem: RegExp,
   options: () => ReplicationClusterOptions,
@@ -152,7 +155,7 @@ test.each([
 
 const claim = ReplicationOwnership.prototype.claim;
 
-/** Claims a replication also when its owner only waits. */
+/** Claims a replication even if its owner is waiting. */
 async function claimOfWaiting(
   this: ReplicationOwnership,
   ...[tx, replicationId, job]: Parameters<ReplicationOwnership["claim"]>
@@ -170,12 +173,12 @@ async function claimOfWaiting(
 
 const setBudget = Budgets.prototype.set;
 
-/** Sets a budget of next to nothing, whatever is asked for. */
+/** Sets a tiny budget, whatever is requested. */
 function setTightBudget(this: Budgets, name: string): Promise<boolean> {
   return setBudget.call(this, name, { read: { requests: 0.01 }, write: {} });
 }
 
-/** A part of the program that does not do its work, what that leaves behind, and how it is broken. */
+/** A disabled part of the program, the resulting problem, and how it is disabled. */
 const IDLE: [
   name: string,
   problem: RegExp,
@@ -192,7 +195,8 @@ const IDLE: [
   [
     "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // With them a job that waits is robbed of a replication that it is about to run in one seed of forty.
+    // With them, in one seed of forty, a waiting job is robbed of a replication that it is about to
+    // run.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,

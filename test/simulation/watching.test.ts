@@ -1,6 +1,7 @@
 /**
- * No change waits longer than the audit interval for a watcher that died, or for a server that does not announce it, and only as long
- * where the server lies. `SEEDS=1000-2999 npx vitest run test/simulation/watching.test.ts` runs other seeds.
+ * A change waits at most the audit interval if a watcher died or a server does not announce it, and
+ * only seconds otherwise, except where the server lies. `SEEDS=1000-2999 npx vitest run
+ * test/simulation/watching.test.ts` runs other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { ParkedJobs } from "../../src/replicator/index.ts";
@@ -10,7 +11,7 @@ import { runWatchingCluster, type WatchingClusterOptions } from "./watching/clus
 
 const [firstSeed = 8, lastSeed = 9] = (process.env.SEEDS ?? "8-9").split("-").map(Number);
 
-/** What the seeds together have to come across. */
+/** Events that the seeds together have to cover. */
 const SEEN = [
   "replication.parked",
   "replication.woken",
@@ -48,7 +49,7 @@ test("a seed gives the same run each time", async () => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** A part of the program that does not do its work, and how it is broken; `firstSeed` finds it soon. */
+/** A disabled part of the program, and how it is disabled. `firstSeed` detects it soon. */
 const IDLE: [
   name: string,
   options: WatchingClusterOptions,

@@ -1,6 +1,7 @@
 /**
- * What was done to jobs, in the order of the commits: each transaction adds rows that its commit stamps. It is written without reading
- * anything that the queue does not read, so that it prevents nothing that it is to find. `replay` says what follows from it.
+ * Operations on jobs in commit order: each transaction adds rows that its commit stamps. The ledger
+ * reads only keys that the queue reads, so that it adds no conflicts that would hide a fault.
+ * `replay` checks it.
  */
 import type { HeldJob, JobData, JobName, Jobs } from "../../../src/jobs/index.ts";
 import { JobKeys } from "../../../src/jobs/job-keys.ts";
@@ -21,14 +22,17 @@ const LEDGER = Subspace.fromTuple(["ledger"]);
 
 const SHOWN_LENGTH = 300;
 
-/** One thing that was done to a job. */
+/** One operation on a job. */
 export type Deed =
   | { readonly kind: "add"; readonly data: string; readonly dueAtSec: number }
   | { readonly kind: "resubmit"; readonly data?: string | undefined; readonly dueAtSec: number }
   | { readonly kind: "accept"; readonly lock: string; readonly node: string; readonly atMs: number }
   | { readonly kind: "update"; readonly lock: string; readonly data?: string | undefined }
   | { readonly kind: "finish"; readonly lock: string; readonly data?: string | undefined }
-  /** `struckAtMs`: when something happened to each node last; null: never. `nowSec`: on the clock of who finds the loss. */
+  /**
+   * `struckAtMs`: time of the last fault of each node, or null. `nowSec`: on the clock of the node
+   * that detects the loss.
+   */
   | {
       readonly kind: "requeue";
       readonly struckAtMs: Readonly<Record<string, number | null>>;
@@ -41,7 +45,7 @@ export interface Entry {
   readonly deed: Deed;
 }
 
-/** Lets a queue write down what is done through it on this node. */
+/** Makes a queue record the operations of this node. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,
@@ -105,13 +109,13 @@ export function recordJobs(
   });
 }
 
-/** Of long data a part that differs as soon as the data does. */
+/** A part of long data that differs whenever the data does. */
 export function textOf(data: JobData): string {
   const text = JSON.stringify(data);
   return text.length < SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… ${hash(text)}`;
 }
 
-/** The methods as they are before anything is written down. */
+/** The original methods, before they are replaced. */
 function bound(jobs: Jobs) {
   return {
     add: jobs.add.bind(jobs),
@@ -131,7 +135,7 @@ function enter(tx: Transaction, { id }: JobName, deed: Deed): void {
   tx.setVersionstampedKey(LEDGER.packVersionstamped([id, stamp]), value);
 }
 
-/** All that was done, job by job, in the order in which it was. */
+/** All operations in order, job by job. */
 export async function readLedger(tx: ReadTransaction): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const { key, value } of tx.getRange(LEDGER.range())) {

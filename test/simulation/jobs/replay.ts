@@ -1,6 +1,7 @@
 /**
- * The queue once more, as a model of a few lines: what the ledger says that was done, applied in order. What must not be is a deed
- * of somebody who does not hold the job, a job that its holder lost for nothing, and jobs that are another thing than their history says.
+ * A model of the queue in a few lines: it applies the ledger in order. Violations are operations by
+ * a worker that does not hold the job, jobs lost without a fault, and jobs that differ from their
+ * history.
  */
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
@@ -14,10 +15,10 @@ interface Holding {
 
 interface ModelJob {
   readonly state: "pending" | "running" | "finished";
-  /** As `textOf` shows it. */
+  /** As returned by `textOf`. */
   readonly data: string;
   readonly dueAtSec: number;
-  /** Data that was given while the job ran. */
+  /** Data set while the job ran. */
   readonly next?: string;
   readonly isResubmitted?: boolean;
   readonly holding?: Holding;
@@ -25,11 +26,11 @@ interface ModelJob {
 
 export interface ReplayOptions {
   readonly types: readonly JobType[];
-  /** A node to which nothing happened for so long before it took a job, nor since, keeps it. */
+  /** A node without a fault for this long before it accepted a job, and since, keeps the job. */
   readonly calmMs: number;
 }
 
-/** What is wrong with what was done, and with what has become of it. */
+/** Problems with the operations and with the resulting jobs. */
 export async function checkLedger(
   tx: ReadTransaction,
   jobs: Jobs,
@@ -109,7 +110,7 @@ class Replay {
     return { state: "running", data, dueAtSec, holding: { lock, node, atMs } };
   }
 
-  /** Who has lost the job must have had bad luck. */
+  /** A worker that lost a job must have had a fault. */
   #checkLoss(
     id: string,
     { holding }: ModelJob,
@@ -127,7 +128,7 @@ class Replay {
   }
 }
 
-/** Somebody asks for a run. */
+/** Applies a request for a run. */
 function requested(
   job: ModelJob | undefined,
   data: string | undefined,
@@ -139,7 +140,7 @@ function requested(
   return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
 }
 
-/** A job that was lost was due, whatever the clock says now. */
+/** A lost job was due, whatever the clock shows now. */
 function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);
 }
