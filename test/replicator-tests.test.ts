@@ -1,4 +1,7 @@
-/** docs/spec/replicator-tests.md says which test stands for which of CouchDB's: every file, title and name in it is there. */
+/**
+ * docs/spec/replicator-tests.md says which test stands for which of CouchDB's: every file, title
+ * and name in it is there.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** How a node takes jobs from the queue. */
+/** Acceptance of jobs from the queue. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
 import { type Node, openNode } from "../support/open-node.ts";

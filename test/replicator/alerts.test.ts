@@ -1,4 +1,4 @@
-/** Alerts: each breach is told once, whoever derives it, and its end as well. */
+/** Alerts: each breach and its end are reported once, whichever node derives them. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -50,7 +50,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.kv.close());
 
-/** A watch that has the turn and begins here. */
+/** A watch that has taken the lead. */
 async function begun(): Promise<AlertWatch> {
   const watch = world.watch();
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
@@ -58,7 +58,7 @@ async function begun(): Promise<AlertWatch> {
   return watch;
 }
 
-/** Whether some events were gone. */
+/** Returns whether some events were missing. */
 async function followAll(watch: AlertWatch): Promise<boolean> {
   for (let isGap = false; ; ) {
     const followed = await watch.follow();
@@ -102,7 +102,7 @@ interface Told {
   readonly breachId: string;
 }
 
-/** What is to be sent, oldest first; it is sent then. */
+/** Takes the pending alerts, oldest first. */
 async function told(watch: AlertWatch): Promise<Told[]> {
   const found: Told[] = [];
   for (let waiting = await watch.next(); waiting !== undefined; waiting = await watch.next()) {
@@ -129,7 +129,7 @@ test("alerts once for a job that keeps failing and once for its recovery, then r
   const [resolved] = await told(watch);
   expect(resolved).toMatchObject({ what: "failing resolved", breachId: firing?.id });
   expect(resolved?.id).not.toBe(firing?.id);
-  // A breach that is over before anybody looks is told all the same.
+  // A breach that ends before it is noticed is reported nevertheless.
   await fail(id);
   await recover(id);
   await followAll(watch);

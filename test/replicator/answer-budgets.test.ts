@@ -1,4 +1,4 @@
-/** A hostile answer of any kind fails what asked for it, after a bounded number of bytes. */
+/** A hostile response of any kind fails its request after a bounded number of bytes. */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { FetchRequest } from "../../src/http-client/index.ts";
@@ -17,7 +17,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const PIECE_BYTES = 64 * KIB;
 
-/** A body of 70 MiB of `filler`, if any, and how much of it was read. */
+/** A body of 70 MiB of `filler`, if any, with the number of bytes read. */
 function bomb(before: string, filler: string) {
   const piece = Buffer.from(filler.repeat(PIECE_BYTES / Math.max(1, filler.length)));
   const read = { byteCount: 0 };
@@ -60,13 +60,13 @@ async function readChanges(endpoint: Endpoint, continuous: boolean): Promise<voi
   const request = { since: 0, continuous, winningRevisionsOnly: false };
   const selection = { kind: "all" } as const;
   for await (const _ of endpoint.changes({ ...request, selection }, signal)) {
-    // Each page is dropped.
+    // Pages are discarded.
   }
 }
 
 const document = new TextDocument("a", '{"_id":"a","_rev":"1-a"}');
 
-/** Requests by the bytes that their answer may have. */
+/** Requests by the size limit of their response. */
 const REQUESTS: readonly (readonly [
   name: string,
   bytesMax: number,

@@ -1,4 +1,7 @@
-/** The sources of jobs that wait are asked how much is to come: seldom, a few at once, and by one of the nodes. In virtual time. */
+/**
+ * The pending changes of waiting jobs are polled rarely, a few jobs at a time, by one of the nodes.
+ * In virtual time.
+ */
 import { expect, test, vi } from "vitest";
 import { Jobs } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -8,7 +11,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOE = { userName: "joe", isAdmin: true };
 const JOBS = 45;
 
-/** Three nodes with jobs of which none runs: all look after them, in the same instants. */
+/** Three nodes that watch the jobs concurrently. No job runs. */
 async function open() {
   const first = openVirtualNode({});
   const { world, replicator } = first;
@@ -30,7 +33,7 @@ async function open() {
     return {
       jobs,
       simulated,
-      /** Its looks for jobs that are to be asked about. */
+      /** Its scans for jobs to poll. */
       look: vi.spyOn(jobs, "schedules"),
       stop(): Promise<void> {
         stopping.abort(new Error("The test is over"));
@@ -107,7 +110,7 @@ test("a single node scans for jobs, however slow the store is", async () => {
     });
   }
   await node.pass(58);
-  // Ten a turn.
+  // Ten per scan.
   const lookCount = node.watchers.reduce((sum, { look }) => sum + look.mock.calls.length, 0);
   expect(lookCount).toBe(Math.ceil(JOBS / 10));
   await node.close();
@@ -141,7 +144,7 @@ test("scans jobs without a source to poll in batches of a hundred, twenty at a t
   await node.world.until(
     node.kv.transact(async (tx) => {
       for (let n = 0; n < 250; n++) {
-        // No version can read it.
+        // No version can decode it.
         await node.jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: `unreadable ${n}` }, {});
       }
     }),
@@ -175,7 +178,7 @@ test("another node takes over when the scanning node dies", async () => {
       return Jobs.prototype.schedules.apply(jobs, args);
     });
   }
-  // The node that is needed later leaves the turns to the others.
+  // Only the node that is needed later competes with it.
   await node.world.until(node.watchers[0]?.stop() as Promise<void>);
   await node.pass(58);
   expect(hasDied).toBe(true);

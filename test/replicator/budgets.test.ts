@@ -14,7 +14,7 @@ const FOREVER = new AbortController().signal;
 const ADDRESS = { kind: "http", url: "http://couch.example:5984/a/", headers: {} } as const;
 const ALICE = { ...ADDRESS, basic: { username: "alice", password: "secret" } };
 
-/** Time that goes on to the next sleeper when nothing else can happen. */
+/** Time that jumps to the next sleeper when no task can run. */
 class VirtualClock implements Clock {
   #nowMs = 1_000_000;
   readonly #sleepers = new Set<{ readonly atMs: number; wake(): void }>();
@@ -43,7 +43,7 @@ class VirtualClock implements Clock {
     });
   }
 
-  /** Lets time go on until `untilMs`. */
+  /** Advances time to `untilMs`. */
   async advance(untilMs: number): Promise<void> {
     for (;;) {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -132,13 +132,13 @@ test("reads, writes, hosts and accounts are counted separately; without a budget
   const twice = spendTwice();
   await clock.advance(startMs + 10_000);
   await twice;
-  // The batch goes at once, and what comes next waits for the time that the batch was worth.
+  // The batch proceeds immediately, and the next request waits for the cost of the batch.
   expect(doneAtMs - startMs).toBeGreaterThan(4500);
   expect(doneAtMs - startMs).toBeLessThan(5500);
   await stop();
 });
 
-/** Which requests a budget binds, by its name and by their address. */
+/** Requests that a budget limits, by its name and their address. */
 const OTHER_HOST = { ...ALICE, url: "http://other.example:5984/a/" };
 const BOB = { ...ADDRESS, basic: { username: "bob", password: "secret" } };
 test.each([
@@ -202,7 +202,7 @@ test("a run that waits for its budget is not treated as stalled", async () => {
   await cluster.set("couch.example:5984", parseBudget({ write: { documents_per_sec: 1 } }));
   const activity = new Activity(clock);
   const { write } = excused((cluster.nodes[0] as Budgets).spendingFor(ADDRESS), activity);
-  // As a run that has taken changes from the feed, and gets no further.
+  // Like a run that has read changes from the feed and makes no progress.
   const run = { progress: {}, hasBegun: true, hasWork: true } as ReplicationRun;
   const watching = watchRun({ clock }, { run, activity, hasLiveFeed: true }, 120_000, FOREVER);
   const stalled = expect(watching).rejects.toMatchObject({ code: "REPLICATOR_STALLED" });

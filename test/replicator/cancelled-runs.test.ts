@@ -1,7 +1,7 @@
 /**
- * Cancelling waits until the job has stopped (RFC 007): after the answer nothing is written, and no second run of the
- * replication begins before the first has ended. In virtual time, on a node that runs many jobs, with a target that
- * carries out what it has received even if nobody waits for the answer.
+ * A cancel waits until the job has stopped (RFC 007): nothing is written after its response, and no
+ * second run of the replication begins before the first has ended. In virtual time, on a node with
+ * many jobs, and a target that carries out each received request even if the client is gone.
  */
 import { setMaxListeners } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
@@ -15,11 +15,11 @@ import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
-/** On a node with so many jobs, the figures of each were stored every five seconds. */
+/** On a node with this many jobs, the figures of each are stored every five seconds. */
 const OTHERS_COUNT = 500;
 const DOCUMENT_COUNT = 400;
 const WRITE_MS = 40;
-/** Just within the time that a request may be without an answer. */
+/** Just below the request timeout. */
 const SLOW_WRITE_MS = 29_000;
 const SOURCE = `${SERVER_URL}/a`;
 const TARGET = `${SERVER_URL}/b`;
@@ -34,7 +34,10 @@ function isWrite({ method, url }: FetchRequest): boolean {
   return method === "PUT" || url.endsWith("/_bulk_docs");
 }
 
-/** A node whose other jobs wait for a server that never answers; `writes` are those of the target, and when each ended. */
+/**
+ * A node whose other jobs wait for a server that never responds. `writes` are those of the target,
+ * with their end times.
+ */
 async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
   const world = new World("cancelled-runs");
   const { kv, databases, ...parts } = composeNode(world.openNode());
@@ -53,7 +56,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     config: { jobsMax: 2 * OTHERS_COUNT },
     fetch: async (request) => {
       const { signal, url } = request;
-      // The run's own signal, on which each request of this server listens.
+      // The signal of the run, on which each request to this server listens.
       setMaxListeners(0, signal);
       const gone = new Promise<never>((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
@@ -99,7 +102,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     const ready = () => writes.length >= count;
     expect(await world.time.run(world.time.nowMs + 60_000, ready)).toBe(true);
   };
-  /** Whether the target has what came before, and nothing comes any more. */
+  /** Waits until the target has the earlier documents, and no request arrives any more. */
   const rests = async (): Promise<void> => {
     const { length } = writes;
     const nowMs = world.time.nowMs;
@@ -113,7 +116,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
 
 type Ask = Awaited<ReturnType<typeof openBusyNode>>["ask"];
 
-/** Every way to end a job: how it is made, and what ends it. */
+/** Every way to end a job: how it is created, and what ends it. */
 const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] = [
   [
     "its document is deleted",
@@ -250,7 +253,7 @@ test("a job of another document waits until the cancelled run has ended", async 
   const started = () => names.filter((name) => name === "replication.started").length;
   const before = started();
   const { jobId } = await document("job", () => true);
-  // No answer is waited for.
+  // The response is not awaited.
   void replicator.commands.cancel(jobId, { userName: "joe" });
   void api.ask("PUT /_replicator/twin", { body: BODY });
   await world.time.run(world.time.nowMs + 60_000, () => started() > before);

@@ -1,4 +1,4 @@
-/** When a checkpoint may be written, and what comes before it. */
+/** Conditions for writing a checkpoint. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Runtime } from "../../src/base/index.ts";
 import { type Fetch, type FetchRequest, SecretsInUse } from "../../src/http-client/index.ts";
@@ -16,7 +16,7 @@ import { type Node, openNode } from "../support/open-node.ts";
 import { FAR_URL, type FarServer, type Intercept, openFarServer } from "./far-server.fixture.ts";
 
 const USER = { userName: null, isAdmin: true };
-/** A Tandem compares and writes a checkpoint in one request. */
+/** A Tandem would compare and write a checkpoint in one request. */
 const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
 const FOREVER = new AbortController().signal;
 const nodes: Node[] = [];
@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node with a database `a` that holds these documents, and a CouchDB with an empty `b`. */
+/** A node with a database `a` that contains these documents, and a CouchDB with an empty `b`. */
 async function open(ids: readonly string[], intercept: Intercept = (_, pass) => pass()) {
   const far = await openFarServer(async (request, pass) => {
     const answer = await intercept(request, pass);
@@ -51,7 +51,10 @@ const localsOf = async (far: FarServer): Promise<string[]> =>
 const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
   method === "PUT" && url.includes("/_local");
 
-/** A job that is paused during the write of its second document, which fails when the test says so. */
+/**
+ * A job that is paused during the write of its second document. The test decides when that write
+ * fails.
+ */
 async function stopInTheMidst() {
   const first = deferred();
   const held = deferred();
@@ -94,7 +97,7 @@ test("a run that lost its job writes no checkpoint, even after copying documents
   expect(await localsOf(far)).toEqual([]);
 });
 
-/** A node whose waits of these lengths are over at once. */
+/** A node on which waits of these lengths end immediately. */
 const hurried =
   (...durationsMs: readonly number[]) =>
   (system: Runtime): Runtime => {
@@ -231,7 +234,7 @@ test.each([404, 405, 501])(
 );
 
 describe("a checkpoint conflict", () => {
-  /** What a server answers that knows conflicts of local documents. */
+  /** The response of a server that detects conflicts of local documents. */
   const conflict: Awaited<ReturnType<Fetch>> = {
     status: 409,
     headers: new Map(),
@@ -271,7 +274,7 @@ describe("a checkpoint conflict", () => {
   });
 });
 
-/** A list that stores nothing before the test says so. */
+/** A failure list that stores nothing until the test allows it. */
 class SlowFailureLog extends MemoryRunFailures {
   readonly asked = deferred();
   readonly stored = deferred();
@@ -284,7 +287,7 @@ class SlowFailureLog extends MemoryRunFailures {
 }
 
 describe("a batch with documents that did not arrive", () => {
-  /** A run from `a` to `b` that passes over a document, because its id is too long. */
+  /** A run from `a` to `b` that skips a document, because its id is too long. */
   async function openRun() {
     const { node } = await open(["too-long"]);
     await node.createDatabase("b");
@@ -337,7 +340,7 @@ test("a target that is re-created while a checkpoint is written does not get it"
   const { far, node: opened } = await open([], async (request, pass) => {
     const { kv, databases } = node.current as Node;
     const answer = await pass();
-    // The last answer before both sides get the checkpoint.
+    // The last response before both sides get the checkpoint.
     if (request.url.endsWith("/_ensure_full_commit")) {
       await kv.transact((tx) => databases.remove(tx, "a"));
       await kv.transact((tx) => databases.create(tx, "a"));

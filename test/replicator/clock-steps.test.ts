@@ -1,4 +1,7 @@
-/** A clock that was ahead by an hour, and is set right while jobs wait. docs/decisions/0190-due-times-are-wall-time.md */
+/**
+ * A clock that was an hour ahead and is corrected while jobs wait.
+ * docs/decisions/0190-due-times-are-wall-time.md
+ */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import {
@@ -22,7 +25,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-/** `auditIntervalSec`: what the node takes for the longest that a job stays parked. */
+/** `auditIntervalSec`: the longest that a job stays parked, according to the node. */
 function clockStepsOf(
   node: Pick<Node, "runtime" | "kv" | "jobs">,
   auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
@@ -32,7 +35,10 @@ function clockStepsOf(
   return new ClockSteps({ runtime, kv, jobs, parked, config: { auditIntervalSec } });
 }
 
-/** A node whose clock is an hour ahead, with a job that its source's server makes crash, over and over. */
+/**
+ * A node whose clock is an hour ahead, with a job that crashes repeatedly because of its source's
+ * server.
+ */
 async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
   const time = new VirtualTime();
   let aheadMs = HOUR_MS;
@@ -74,7 +80,7 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
     setRight: () => {
       aheadMs = 0;
     },
-    /** After how many seconds it runs again, of those that it may take. */
+    /** Whether it runs again within this time. */
     async runsAgain(withinSec: number): Promise<boolean> {
       const before = crashCount();
       await time.run(time.nowMs + withinSec * 1000, () => crashCount() > before);
@@ -116,7 +122,7 @@ describe("a job that waits for a retry", () => {
       throw new RequestFailedError({ ...request, cause: "ECONNREFUSED" });
     };
     const node = await openAhead(answer, 20_000);
-    // Until the server is known to be away.
+    // Until the server is known to be unreachable.
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
     isAway = false;

@@ -1,4 +1,4 @@
-/** Two jobs that want the same replication (RFC 016, "Replication ID collisions"). In virtual time. */
+/** Two jobs with the same replication (RFC 016, "Replication ID collisions"). In virtual time. */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { DatabaseHook, WriteContext } from "../../src/databases/index.ts";
@@ -12,7 +12,7 @@ const ANN = { userName: "ann", isAdmin: false };
 
 type Kind = "persistent" | "transient";
 
-/** A node on which a job runs, and that starts a second one for the same replication, with which it answers. */
+/** Runs a job, starts a second one for the same replication, and returns the response for it. */
 async function collide({ first, second }: { readonly first: Kind; readonly second: Kind }) {
   const node = openVirtualNode({});
   const { world, replicator } = node;
@@ -81,7 +81,7 @@ test("two users who request one copy at the same time both get it, and both find
   const gate = new Promise<void>((resolve) => {
     letIn = resolve;
   });
-  // The first copy takes until we let it in.
+  // The first copy blocks until the test releases it.
   const slow: DatabaseHook = {
     appliesTo: (database) => database === "b",
     beforeWrite: async (_tx, _database, edit) => {
@@ -110,7 +110,7 @@ test("two users who request one copy at the same time both get it, and both find
   const found = async (userName: string | null) =>
     (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
-  // When the owner goes, the id still leads to the other one.
+  // When the owner is gone, the id still finds the other job.
   await world.until(replicator.commands.cancel(anns, { userName: null }));
   expect([await found("joe"), await found("ann")]).toEqual([joes, joes]);
   await node.stop();
@@ -122,7 +122,7 @@ describe("the same replication requested by two users", () => {
   const JOHN: WriteContext = { userName: "john", roles: [], isAdmin: false };
   const PROXY = "http://dead.example:3128";
 
-  /** A node, and a server with passwords that a test may change. A proxy never answers. */
+  /** A node, and a server whose passwords a test may change. A proxy never responds. */
   async function openFar() {
     const valid = new Set(["right"]);
     const json = (status: number, members: object) => ({

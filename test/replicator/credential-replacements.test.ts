@@ -1,4 +1,4 @@
-/** One call gives many jobs other credentials. */
+/** One request replaces the credentials of many jobs. */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
@@ -211,7 +211,7 @@ describe("the jobs of other users", () => {
           return database.write(tx, { ...edit, body, attachments: [] }, writer);
         }),
       );
-    /** What becomes of each document's job when `ops` replaces the credential in all. */
+    /** The result for each document's job when `ops` replaces the credential in all. */
     const replaceAll = async (members: object = {}) => {
       await world.time.run(world.time.nowMs + 20_000);
       const replacement = parseReplacement({
@@ -360,7 +360,7 @@ test("applies to a rule as well: existing jobs continue, and new ones use it", a
     generation: 2,
     content: { owner, members: { target: { url: "http://far.example/{db}", auth: NEW } } },
   });
-  // Whoever asks again finds it again, as the user is the same.
+  // A repeated request finds it again, because the user is the same.
   expect(await inRule("users", true)).toBe(true);
   await node.stop();
 });

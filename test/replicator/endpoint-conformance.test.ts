@@ -1,4 +1,4 @@
-/** The two kinds of endpoint, on our databases and, when `COUCHDB_URL` names one, on a CouchDB's. */
+/** Both kinds of endpoint, for local databases and, if `COUCHDB_URL` is set, for a CouchDB. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { attachmentsRead, endpointTests, unplaced } from "../conformance/endpoint/index.ts";
 import { deferred } from "../support/deferred.ts";

@@ -1,4 +1,7 @@
-/** Jobs that fail, grouped by their last failures: the groups are all of them, and a filter names exactly the jobs of a group. */
+/**
+ * Failing jobs, grouped by their last failures: the groups cover all of them, and a filter finds
+ * exactly the jobs of a group.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -29,7 +32,10 @@ function open() {
   return { ...composeNode({ runtime, kv }), kv, counts };
 }
 
-/** Four jobs in five fail; two in three of these at one host. Due when they have failed, a thousand seconds later. */
+/**
+ * Four of five jobs fail; two thirds of these at one host. Each is due a thousand seconds after its
+ * failure.
+ */
 beforeAll(async () => {
   node = open();
   await node.replicator.prepare();

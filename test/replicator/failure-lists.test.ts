@@ -64,7 +64,7 @@ test("a retry is requested for some documents, or for all that were requested be
   const ask = (request: string, ids?: readonly string[]) =>
     kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids }));
   const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
-  // The regular retry of the whole list comes anyway.
+  // The regular retry of the whole list happens anyway.
   await ask("scheduled");
   await ask("first", ["a"]);
   expect(await asked()).toEqual({ request: "first", ids: ["a"] });
@@ -177,14 +177,14 @@ test("failures of a removed job are kept, then deleted; a new run reads them fro
     return (await node.kv.read((tx) => lists.page(tx, baseId, { limit: 10 }))).entries.length;
   };
   expect(await listed(await run())).toBe(1);
-  // The job has gone, and is there again before its time.
+  // The job is removed, and re-created early.
   await node.cleanUp.removeOldTransients();
   const again = await run();
   await node.cleanUp.once();
   expect(await node.replicator.find(again)).toBeUndefined();
   expect(await listed(await run())).toBe(1);
   expect(Object.keys(await node.content("b"))).toEqual(["one", "two"]);
-  // The first look says since when, the second one that it has been long enough.
+  // The first check records the time, and the second one finds that enough has passed.
   await node.cleanUp.once();
   await node.cleanUp.once();
   documentIdBytesMax = 100;

@@ -1,4 +1,4 @@
-/** Jobs that completed, and their documents, are deleted after `keep_finished_sec`. In virtual time. */
+/** Completed jobs and their documents are deleted after `keep_finished_sec`. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import { openVirtualNode } from "../support/virtual-node.ts";
 

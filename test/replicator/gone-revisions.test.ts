@@ -1,4 +1,7 @@
-/** Revisions on the list of failures that the source does not deliver: because it has them no more, or because it is in trouble. */
+/**
+ * Revisions on the failure list that the source does not deliver, because they are gone or because
+ * the source has a problem.
+ */
 import { describe, expect, test } from "vitest";
 import { type Endpoint, EndpointError, TextDocument } from "../../src/replicator/index.ts";
 import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
@@ -22,7 +25,7 @@ async function openSource(
   return source;
 }
 
-/** What is left of the list after `2-gone` was tried again. */
+/** The rest of the list after a retry of `2-gone`. */
 async function leftAfterRetry(source: Endpoint): Promise<string[]> {
   const target = await openEndpoint("local");
   await target.create({}, FOREVER);

@@ -1,4 +1,4 @@
-/** What servers answer that are not like ours: older, smaller, or wrong. */
+/** Responses of servers other than Tandem: older, limited, or faulty ones. */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { openClock, openServer, type Reply } from "../../src/http-client/fetch.fixture.ts";
@@ -31,7 +31,7 @@ function open(
     readonly tls?: TlsSettings;
     readonly retryCountMax?: number;
     readonly grants?: Grants;
-    /** The source as a user names it. */
+    /** The source as a user specifies it. */
     readonly named?: string | object;
   } = {},
 ): Endpoint {
@@ -177,7 +177,7 @@ test.each([
   const asked: FetchRequest[] = [];
   const endpoint = open(
     (request) => {
-      // A server that knows no sessions gets the password each time.
+      // A server without sessions gets the password with each request.
       if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
       asked.push(request);
       if (request.url.startsWith("http://host/db/")) return { status: 307, headers: { location } };
@@ -314,7 +314,7 @@ test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a",
   },
 );
 
-/** Answers with a status of success that confirm nothing. */
+/** Successful responses that confirm nothing. */
 const UNCONFIRMING = [
   "",
   "<html>Please log in</html>",
@@ -436,7 +436,7 @@ test("splits a batch that the server refuses as a whole, down to the documents t
     { id: "odd", revision: "1-odd", status: 400, error: "bad_request", reason: "" },
   ]);
   expect(written).toEqual(["a", "b", "d", "e", "f", "h"]);
-  // The batch, two halves, and of each half two quarters and the two of one quarter.
+  // The batch, two halves, and for each half two quarters and the two parts of one quarter.
   expect(requestCount).toBe(11);
 });
 

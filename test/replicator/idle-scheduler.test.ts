@@ -1,4 +1,4 @@
-/** What a node with free slots asks of the store, and what wakes it. In virtual time. */
+/** Store requests of a node with free slots, and the events that wake it. In virtual time. */
 import { expect, test } from "vitest";
 import { usageSec } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -12,7 +12,9 @@ const ONE_SHOT = parseReplication({ source: "a", target: "b" });
 
 type IdleNode = Awaited<ReturnType<typeof openIdleNode>>;
 
-/** A node with free slots that counts how often it looks at the queue; in a world of its own, or beside the nodes of another. */
+/**
+ * A node with free slots that counts its polls of the queue, in its own world or in that of others.
+ */
 async function openIdleNode(shared?: World) {
   const node = openVirtualNode(shared === undefined ? {} : { world: shared });
   const { jobs, kv, world, runtime } = node;

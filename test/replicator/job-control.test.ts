@@ -1,4 +1,4 @@
-/** What an operator can do to a job, on whichever node it runs. */
+/** Commands of an operator for a job on any node. */
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { type JobControl, type JobFilter, parseReplication } from "../../src/replicator/index.ts";
@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A continuous job from `a` to `b`, with three documents there already. */
+/** A continuous job from `a` to `b`, which has copied three documents. */
 async function startContinuous(node: Node): Promise<string> {
   await node.createDatabase("a");
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
@@ -38,7 +38,7 @@ async function stateOf(node: Node, jobId: string) {
   return (await node.replicator.find(jobId))?.data.state;
 }
 
-/** Resolves when the document is in `b`, which may not be there yet. */
+/** Resolves when the document is in `b`, which may not exist yet. */
 async function arrived(node: Node, id: string): Promise<void> {
   await node.onceContent("b", (ids) => ids.includes(id));
 }
@@ -101,13 +101,13 @@ test("a reset job reads all changes again, and later resumes from its own checkp
   node.start();
   const jobId = await startContinuous(node);
   await arrived(node, "three");
-  // What a checkpoint says is there, but is not any more.
+  // Documents before the checkpoint are gone from the target.
   await node.kv.transact((tx) => node.databases.remove(tx, "b"));
   await node.createDatabase("b");
   expect(await node.replicator.commands.startFrom(jobId, 0, { userName: OPERATOR })).toBe("done");
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
-  // The run that was told to begin again ended first.
+  // The reset run ended first.
   await node.event("replication.ended", () => endingCount(node) === 2);
   const { events, restartAt } = await controlOf(node, jobId);
   expect(restartAt).toBeUndefined();
@@ -175,7 +175,8 @@ test("deleting a _replicator database ends all of its jobs, running ones too, an
   }
   await node.event("replication.started", ({ jobId }) => jobId !== other);
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
-  // The removal counts those that it removed itself. Jobs that were taken from the queue meanwhile have removed themselves.
+  // The removal counts only jobs that it removed itself. Jobs accepted meanwhile have removed
+  // themselves.
   const { removedCount } = await node.event("replication.database-removed");
   expect(removedCount).toBeLessThanOrEqual(120);
   const left: string[] = [];

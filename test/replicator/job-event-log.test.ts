@@ -1,4 +1,4 @@
-/** The log of what happened to jobs: what is forgotten, and who learns of that. */
+/** The log of job events: deletion of old events, and notice to consumers that missed some. */
 import { afterEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";

@@ -1,4 +1,4 @@
-/** Figures of jobs, which metrics show: exact, few, and of those that are furthest behind. */
+/** Metrics of jobs: exact totals, and details of the jobs furthest behind. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";

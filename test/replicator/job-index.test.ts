@@ -1,4 +1,6 @@
-/** The index of jobs agrees with the jobs, whatever happened to them; it is built where there is none, and repaired. */
+/**
+ * The index of jobs agrees with the jobs after any history. It is built if missing, and repaired.
+ */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -28,7 +30,10 @@ function open() {
 
 const ONE = { limit: 1 };
 
-/** A fold of so many events: by a node alone, by two at once, or by one that dies before it is committed. */
+/**
+ * A fold of this many events: by one node, by two concurrently, or by one that dies before its
+ * commit.
+ */
 interface Fold {
   readonly folds: "one" | "two" | "dying";
   readonly eventCount: number;
@@ -88,7 +93,7 @@ describe("the index of jobs", () => {
           [0, 1, 2].map((job): IndexStep => ({ event, job, failure: "other" })),
         );
         for (const one of [...first, ...steps]) {
-          // A reader that began before it sees the jobs and the lists of that time.
+          // A reader that began earlier sees the jobs and lists of that time.
           const seenBefore = await own.kv.read(async (tx) => {
             await tx.readVersion();
             await ("folds" in one ? fold(one, own, other) : history.apply(one));
@@ -292,7 +297,7 @@ describe("the index of jobs", () => {
     expect(list).not.toHaveBeenCalled();
   });
 
-  /** As a version left the store that knew no such index. */
+  /** The store as a version without the index left it. */
   async function becomeOlder(): Promise<void> {
     const clear = (tx: Transaction, subspace: Subspace, first: number, end: number) => {
       const { begin } = subspace.range([first]);

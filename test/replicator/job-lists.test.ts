@@ -1,4 +1,7 @@
-/** Pages of jobs: together they are all that match, once, in order; and a page costs as many keys as it has rows. */
+/**
+ * Pages of jobs: together they contain all matching jobs once, in order, and a page reads as many
+ * keys as it has rows.
+ */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -28,7 +31,7 @@ function open() {
   return { ...composeNode({ runtime, kv }), kv, counts };
 }
 
-/** One job in ten fails: since times that run against the order of ids. */
+/** One job in ten fails, since times in the reverse order of ids. */
 beforeEach(async () => {
   node = open();
   await node.replicator.prepare();
@@ -65,7 +68,7 @@ async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> 
   return found;
 }
 
-/** One job in five is behind: since times that run with the order of ids. */
+/** One job in five is behind, since times in the order of ids. */
 async function fallBehind(): Promise<void> {
   for (let n = 0; n < JOBS; n += 5) {
     const backlog = { sinceMs: 1000 + n, pending: 1, seenMs: 5000 };

@@ -1,4 +1,4 @@
-/** The last runs of a job are remembered, the lost ones among them, and forgotten with it. */
+/** The history of a job's runs, including lost ones, is stored, and removed with the job. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -39,7 +39,7 @@ async function accept(): Promise<HeldReplication> {
   return new HeldReplication(node, held, job);
 }
 
-/** A run that writes so many documents, and then stops. */
+/** A run that writes this many documents and then stops. */
 async function run(docsWritten: number): Promise<void> {
   const job = await accept();
   await job.begin(ID);

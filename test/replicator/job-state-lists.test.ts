@@ -1,4 +1,7 @@
-/** Lists of states: what the queue knows and what the index has make them together, and the index costs each change little. */
+/**
+ * Lists of states combine the queue with the index, and the index adds little to the cost of each
+ * change.
+ */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type JobName, Jobs } from "../../src/jobs/index.ts";
@@ -59,7 +62,9 @@ async function add(
   return name;
 }
 
-/** So many jobs of all outcomes, of which one in nine runs. The states that are shown, by id. */
+/**
+ * Adds this many jobs with all outcomes, of which one in nine runs. Returns the shown states by id.
+ */
 async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
   const { kv, jobs } = node;
   const states = new Map<string, ReplicationState>();

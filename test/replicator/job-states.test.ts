@@ -1,4 +1,6 @@
-/** RFC 016's states: what leads to each, what the queue and the document say meanwhile, and what a job waits for. */
+/**
+ * The states of RFC 016: their causes, and the corresponding states of the queue and the document.
+ */
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -6,7 +8,7 @@ import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
-/** A job that failed is not due again while a test lasts. */
+/** A failed job is not due again within a test. */
 const LONG_PAUSES = { penaltySecMin: 100_000, penaltySecMax: 1_000_000 };
 const nodes: Node[] = [];
 
@@ -25,7 +27,7 @@ function uuidOf(node: Node): Promise<string> {
   return node.kv.read(async (tx) => (await node.databases.open(tx, "_replicator")).uuid);
 }
 
-/** The job of a document, with the queue's own word on it. */
+/** The job of a document, with its state in the queue. */
 async function jobOf(node: Node, documentId: string) {
   const entry = await node.replicator.findDocument(await uuidOf(node), documentId);
   if (entry === undefined) return undefined;
@@ -38,7 +40,7 @@ async function members(node: Node, documentId: string): Promise<Record<string, u
   return JSON.parse((await node.read("_replicator", documentId))?.body.text ?? "{}");
 }
 
-/** Resolves when as many runs have ended in this state. */
+/** Resolves when this many runs have ended in this state. */
 function ended(node: Node, state: string, count = 1) {
   return node.event("replication.ended", () => {
     const all = node.events.filter(({ name }) => name === "replication.ended");
@@ -99,7 +101,7 @@ test("a failing job is crashing, and pending in the queue; its document records 
       data: { state: "crashing", errorCount, failure: { error: "db_not_found" } },
     });
     const pauseSec = Number(job?.scheduledAtSec) - Number(job?.data.lastUpdatedMs) / 1000;
-    // Three quarters of the doubled pause at least, and whole seconds.
+    // At least three quarters of the doubled pause, in whole seconds.
     expect(pauseSec).toBeGreaterThan(LONG_PAUSES.penaltySecMin * 2 ** errorCount * 0.74);
     expect(await members(node, "copy")).toEqual(asWritten);
     if (errorCount === 2) await node.createDatabase("a");

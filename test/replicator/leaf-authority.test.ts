@@ -1,4 +1,7 @@
-/** Rights of the leaves of replication documents: those of their authors, whoever makes them take effect. */
+/**
+ * Rights of the leaves of replication documents: those of their authors, whichever user makes a
+ * leaf win.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
@@ -38,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a revision that was made elsewhere; `path` begins with its hash. */
+/** Writes a replicated revision; `path` begins with its hash. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {
@@ -56,7 +59,7 @@ function graft(writer: WriteContext, { path, body }: Leaf, databases = node.data
   });
 }
 
-/** Writes over the winner, or creates the document. */
+/** Replaces the winner, or creates the document. */
 const save = (writer: WriteContext, body: object | undefined) =>
   change(async (tx, database) => {
     const winner = await database.read(tx, "one");
@@ -84,7 +87,7 @@ const ADMIN_ONLY = {
   reason: expect.stringContaining("only a server admin may"),
 };
 
-/** Ways in which somebody with all rights makes another leaf win. */
+/** Ways in which a privileged user makes another leaf win. */
 const ROUTES: readonly (readonly [string, () => Promise<unknown>])[] = [
   ["an administrator deletes the winner", () => save(ROOT, undefined)],
   [
@@ -226,7 +229,7 @@ describe("documents written by a replication", () => {
 });
 
 describe("a leaf of an older version without a recorded author", () => {
-  /** Writes as a version does that keeps no authors. */
+  /** Writes like a version that does not store authors. */
   const older = (leaf: Leaf) => {
     const { runtime } = node;
     return graft(ROOT, leaf, new DatabaseRegistry({ runtime, root: SUBSPACES.databases }));

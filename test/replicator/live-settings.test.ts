@@ -1,4 +1,4 @@
-/** Settings that are changed while jobs run. In virtual time. */
+/** Settings that change while jobs run. In virtual time. */
 import { expect, test } from "vitest";
 import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -29,7 +29,8 @@ test.each([
   const id = await world.until(node.replicator.start(parseReplication(body), JOE));
   await world.until(node.replicator.started(id, FOREVER));
   await world.time.run(world.time.nowMs + 100_000);
-  // Another node is configured otherwise, and what it says counts for all. Its monitor has not seen what counted before.
+  // Another node is configured differently, and its setting applies to all. Its monitor has not
+  // seen the earlier value.
   const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
   await other.start();
   const fresh = new AbortController();
@@ -81,7 +82,7 @@ test("a shorter scheduler cycle takes effect immediately", async () => {
   expect(node.names).not.toContain("replication.rotated");
   values.intervalSec = 10;
   const isRotated = (): boolean => node.names.includes("replication.rotated");
-  // The first look finds who waits, and the cycle behind it stops a job.
+  // The first check finds waiting jobs, and the next cycle stops a job.
   expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
   await node.stop();
 });

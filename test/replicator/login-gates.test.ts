@@ -1,4 +1,4 @@
-/** Jobs with a wrong password never lock an account, on however many nodes they run. */
+/** Jobs with a wrong password never lock an account, on any number of nodes. */
 import { describe, expect, test } from "vitest";
 import type { FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
 import { parseReplacement } from "../../src/replicator/index.ts";
@@ -10,7 +10,7 @@ const THRESHOLD = 5;
 const LIFETIME_MS = 300_000;
 const RIGHT = "right-password";
 
-/** A server with one user, who is locked out as by CouchDB, and an empty database. */
+/** A server with an empty database and one user, whom it locks out like a CouchDB. */
 function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean }) {
   const server = {
     password: RIGHT,
@@ -94,7 +94,7 @@ async function openCluster(hasSessions: boolean) {
   };
 }
 
-/** Most failures within the life of a lockout's counter. */
+/** Maximum number of failures within the lifetime of a lockout counter. */
 function mostFailures(failures: readonly number[]): number {
   const counts = failures.map(
     (first) => failures.filter((time) => time >= first && time < first + LIFETIME_MS).length,

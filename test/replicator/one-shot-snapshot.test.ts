@@ -1,4 +1,6 @@
-/** A one-shot job copies what was there when it began, whatever is written meanwhile. */
+/**
+ * A one-shot job copies the documents that existed when it began, whatever is written meanwhile.
+ */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { Database } from "../../src/databases/index.ts";
@@ -24,13 +26,13 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const FOREVER = new AbortController().signal;
 const ALL = { since: 0, continuous: false, selection: { kind: "all" } } as const;
 const ONE_SHOT = { ...ALL, winningRevisionsOnly: false };
-/** More than any page of changes has. */
+/** More than one page of changes. */
 const BEFORE = Array.from(
   { length: 2500 },
   (_, number) => `doc-${String(number).padStart(4, "0")}`,
 );
 
-/** A job without a bound ends, too, so that its test fails in time. */
+/** Limits a job without an upper bound, so that its test fails in time. */
 const ADDED_MAX = 6000;
 
 async function add(tx: Transaction, database: Database, ids: readonly string[]): Promise<void> {
@@ -58,7 +60,7 @@ test("a one-shot job ends although its source grows with each document that it c
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);
   await world.until(kv.transact(async (tx) => add(tx, await databases.open(tx, "a"), BEFORE)));
-  // What is read ahead is little, so that the source grows while it is read.
+  // Little is read ahead, so that the source grows while it is read.
   const body = { source: "a", target: "b", worker_processes: 1, worker_batch_size: 50 };
   const replication = parseReplication(body);
   const id = await world.until(replicator.start(replication, { userName: null, isAdmin: true }));
@@ -111,7 +113,10 @@ test("a normal feed of a local database ends with the changes present at the req
 });
 
 describe("over HTTP", () => {
-  /** A server whose answers are pieces, by turns; after a text that is `BREAK` the connection is reset. */
+  /**
+   * A server whose responses are the given pieces in turn. After the piece `BREAK` it resets the
+   * connection.
+   */
   const BREAK = "\0break";
 
   function open(answers: readonly (readonly string[])[], retryCountMax = 0) {
@@ -172,7 +177,7 @@ describe("over HTTP", () => {
     const { endpoint, asked } = open([pieces]);
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
     const { value: first } = await changes.next();
-    // The comma behind it says that a row is whole.
+    // The comma after it marks the row as complete.
     expect(first).toMatchObject([{ change: { id: "doc-1" } }, { change: { id: "doc-2" } }]);
     const rest = { [Symbol.asyncIterator]: () => changes };
     expect(await itemsOf(rest)).toEqual(["doc-3", { position: "4-x" }]);
@@ -188,7 +193,7 @@ describe("over HTTP", () => {
   test("a response that breaks off is continued after its last complete row", async () => {
     const { endpoint, asked, slept } = open([
       [`{"results":[\n${row(1)},\n${row(2)},\n${row(3).slice(0, 20)}`, BREAK],
-      // A proxy ends in good order what broke off.
+      // A proxy ends a truncated response cleanly.
       [`{"results":[\n${row(3)},\n${row(4)},\n`],
       [`{"results":[\n${row(5)}\n],"last_seq":"5-x"}`],
     ]);

@@ -1,4 +1,7 @@
-/** Continuous jobs that have caught up give up their slots, and run again when their sources change. In virtual time. */
+/**
+ * Continuous jobs that have caught up release their slots, and run again when their sources change.
+ * In virtual time.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -11,7 +14,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 type Node = ReturnType<typeof openVirtualNode>;
 
-/** The first element of the keys of jobs that have parked lately. */
+/** The first element of the keys of recently parked jobs. */
 const NEWLY_PARKED = 42;
 const JOE = { userName: "joe", isAdmin: true };
 const nodes: Node[] = [];
@@ -140,7 +143,7 @@ test("while all slots are taken, jobs park after one second without changes", as
     await startJob(node, `d${number}`);
   }
   const beginMs = world.time.nowMs;
-  // When the last two are alone, one slot is free once the other one has parked.
+  // Of the last two jobs, one needs no slot once the other has parked.
   await onceParked(node, 19);
   expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
   await onceParked(node, 20);
@@ -202,7 +205,7 @@ test("a job fails without waiting if its source was deleted", async () => {
   expect(entry?.data.failing).toMatchObject({ error: "db_not_found" });
 });
 
-/** A server with one empty database and no feed of updates, which may be away. */
+/** A server with one empty database and no update feed, which may be unreachable. */
 function openServer(world: World) {
   const server = { isAway: false };
   const fetch: Fetch = async ({ method, url, signal }) => {
@@ -233,7 +236,7 @@ test("jobs whose source is unreachable for minutes are listed as failing", async
   const id = await world.until(node.replicator.start(parseReplication(asked), JOE));
   await onceParked(node, 1);
   await world.time.run(world.time.nowMs + 5_000);
-  // Who compares all again and again needs no list of those that parked lately.
+  // A watcher that compares all databases needs no list of recently parked jobs.
   const left = SUBSPACES.replicator.range([NEWLY_PARKED]);
   expect((await world.until(node.kv.read((tx) => tx.getRangePage(left)))).entries).toEqual([]);
   server.isAway = true;

@@ -1,6 +1,6 @@
 /**
- * What a job does before it is known to run: it reads the filter that is part of its id. The source may take its time, or never
- * answer. In virtual time.
+ * Preparation of a run: reading the filter that is part of the job's id. The source may be slow, or
+ * never respond. In virtual time.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -10,10 +10,10 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: false };
 const FOREVER = new AbortController().signal;
 const BODY = { source: "http://source.test:5984/a", target: "b", filter: "d/f" };
-/** Longer than all that bounds the run. */
+/** Longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 10_000_000 };
 
-/** A server that takes a request and never answers; `gone` counts requests that were given up. */
+/** A server that accepts requests and never responds. `gone` counts aborted requests. */
 function silentServer(): {
   readonly fetch: Fetch;
   readonly counts: { asked: number; gone: number };

@@ -1,4 +1,4 @@
-/** A job over which nodes die is not run again and again. */
+/** A job that kills nodes is not run indefinitely. */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob, Job } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -18,7 +18,7 @@ beforeEach(async () => {
   jobId = await node.replicator.start(replication, USER);
 });
 
-/** The next run of the job, as far as to the question whether it may run. */
+/** The next run of the job, up to the check whether it may run. */
 async function nextRun() {
   const { held, accepted } = await node.kv.transact(async (tx) => {
     const options = { dueBySec: 2 ** 36, countMax: 1 };
@@ -32,7 +32,7 @@ async function nextRun() {
   return { run, held, failure };
 }
 
-/** Gives the job back as the queue does when its node has died. */
+/** Returns the job to the queue as after the death of its node. */
 async function giveBack(held: HeldJob): Promise<void> {
   await node.kv.transact(async (tx) => {
     await node.jobs.resubmit(tx, held, 0);
@@ -41,7 +41,7 @@ async function giveBack(held: HeldJob): Promise<void> {
   });
 }
 
-/** A run whose node dies, if it is given work while that is under way. */
+/** A run whose node dies, during the given work if any. */
 async function dyingRun(work?: string): Promise<void> {
   const { run, held, failure } = await nextRun();
   expect(failure).toBeUndefined();

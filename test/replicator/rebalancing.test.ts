@@ -1,4 +1,4 @@
-/** Nodes that joined take their share of the jobs that run already. In virtual time. */
+/** Nodes that join take their share of the running jobs. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";

@@ -1,4 +1,4 @@
-/** Jobs that refer to credentials of the node instead of naming them. */
+/** Jobs that refer to credentials of the node instead of containing them. */
 import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const URL = "http://far/a";
 
-/** Every place where a reference may stand, and what a request then has. */
+/** Every place where a reference may be, and the resulting header of a request. */
 const PLACES: readonly (readonly [string, object, string])[] = [
   [
     "basic.password",
@@ -32,7 +32,7 @@ const PLACES: readonly (readonly [string, object, string])[] = [
 ];
 
 describe("a job", () => {
-  /** Runs a job until it has failed, and what it sent. */
+  /** Runs a job until it fails, and returns its requests. */
   async function ran(
     source: object,
     lookUpSecret = secretLookup({ CREDENTIAL_A: "resolved-a" }, ["env:*"]),

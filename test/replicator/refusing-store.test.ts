@@ -1,4 +1,4 @@
-/** The store of a node refuses some of what is written, as a disk does that is nearly full, in virtual time. */
+/** The store of a node refuses some writes, like an almost full disk, in virtual time. */
 import { expect, test, vi } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
 import { KeyValueError } from "../../src/kv/index.ts";
@@ -33,7 +33,7 @@ test("a job records why it failed as soon as the store accepts writes, and runs 
   await until("replication.copied");
   names.length = 0;
   isFull = true;
-  // That the run has ended is refused, too, for a while.
+  // Storing the end of the run is refused as well for a while.
   const finish = vi.spyOn(jobs, "finish");
   for (let times = 0; times < 3; times++) finish.mockRejectedValueOnce(FULL);
   await node.put("films", "b", {});

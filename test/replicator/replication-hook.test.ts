@@ -1,4 +1,4 @@
-/** What a write to a `_replicator` database asks for. */
+/** Effects of writes to a `_replicator` database on jobs. */
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
@@ -11,11 +11,11 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node that runs no jobs, and how often it parsed a replication. */
+/** A node that runs no jobs and counts parsed replications. */
 async function open() {
   let parseCount = 0;
   const config = {
-    // Whoever parses a replication reads which URLs are allowed, once.
+    // Parsing a replication reads the allowed protocols once.
     get protocols() {
       parseCount++;
       return REPLICATOR_CONFIG_DEFAULT.protocols;
@@ -116,7 +116,7 @@ test("an admin's permissions do not extend to another writer in the same transac
 
 const PAUSING = { requestId: "request", why: "taken over" };
 
-/** What becomes of a document whose jobs are to wait: how its job is, and what was decided. */
+/** Adopts a document as paused. Returns the state of its job and the decision. */
 async function taken(node: Node, members: object, hash = "x", start = 1) {
   const uuid = await node.kv.transact(async (tx) => {
     const database = await node.databases.open(tx, "_replicator");
@@ -145,7 +145,7 @@ test("an adopted job is paused before it could run, and runs when it is resumed"
   const { jobId, state, owner, control } = await taken(node, { _replication_state: "triggered" });
   expect([state, owner, control?.isPaused]).toEqual(["pending", "old", true]);
   expect(control?.events).toMatchObject([{ action: "pause", userName: "ann", why: "taken over" }]);
-  // Another job comes later, and runs first.
+  // Another job is added later, and runs first.
   await node.put("_replicator", "other", bodyFrom("a"));
   await node.event("replication.ended");
   const started = () => node.events.filter(({ name }) => name === "replication.started");
@@ -214,7 +214,7 @@ test("conflicting and long revisions of a replication document are limited, howe
   const refused = { kind: "rejected", reason: expect.stringContaining("50 conflicting") };
   expect(await write(leaf(50))).toMatchObject(refused);
   expect(await write(leaf(50), ADMIN)).toMatchObject(refused);
-  // One that follows a revision adds none, and a deletion makes room.
+  // A successor of a revision adds no leaf, and a deletion frees one.
   const following = { start: 3, hashes: [hash(90), hash(0)] };
   expect(await write({ body, revisions: following })).toMatchObject({ kind: "written" });
   const deletion = { start: 3, hashes: [hash(91), hash(1)] };

@@ -1,4 +1,4 @@
-/** Which job may run a replication that another one has claimed before. */
+/** Ownership of a replication that another job has claimed before. */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob } from "../../src/jobs/index.ts";
 import {
@@ -35,7 +35,7 @@ const accept = () =>
     return acceptance.held[0] as HeldJob;
   });
 
-/** The owner's run begins, and ends in this state unless that is `running`. */
+/** Starts the owner's run, and ends it in this state unless that is `running`. */
 async function bringOwnerTo(state: ReplicationState): Promise<void> {
   const held = await accept();
   const data = { ...(await node.kv.read((tx) => node.jobs.get(tx, held)))?.data, state };

@@ -1,4 +1,4 @@
-/** The state of the cluster by server, by group and by process, from counters and reports. */
+/** The state of the cluster by server, group and process, from counters and reports. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { FetchResponse } from "../../src/http-client/index.ts";

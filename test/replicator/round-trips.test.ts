@@ -1,6 +1,6 @@
 /**
- * What a run asks of its servers, and how many round trips it takes one after the other: in virtual time, in which the servers take
- * none for their work, so time passes on the way alone.
+ * Requests of a run to its servers, and consecutive round trips. In virtual time servers respond
+ * immediately, so only latency takes time.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -27,21 +27,21 @@ const IDS = Array.from({ length: 10 }, (_, number) => `doc-${number}`);
 interface Asked {
   /** Each request: `GET /a/_changes`. */
   readonly requests: readonly string[];
-  /** Round trips, one after the other. */
+  /** Number of consecutive round trips. */
   readonly tripCount: number;
   readonly checkpointedSequence: unknown;
   readonly docsRead: number;
 }
 
-/** Two databases of a distant server, `a` with ten documents and `b` with none. */
+/** Two databases of a distant server: `a` with ten documents, and `b` with none. */
 async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   const world = new World("round-trips");
   const { kv, databases, ...parts } = composeNode(world.openNode());
   const server = new SimulatedServer({ kv, databases, ...parts });
   let requests: string[] = [];
-  /** What happens before a request is served, once. */
+  /** Callback before a request is served, once. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** The status of the answer to a request that is not served. */
+  /** Statuses for requests that are not served. */
   const refused = new Map<string, number>();
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
@@ -99,7 +99,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     put,
     before,
     refused,
-    /** Deletes a database and makes it again, with one other document. */
+    /** Re-creates a database with another document. */
     async remake(name: string): Promise<void> {
       await kv.transact((tx) => databases.remove(tx, name));
       await kv.transact((tx) => databases.create(tx, name));
@@ -116,7 +116,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return entries.length;
         }),
       ),
-    /** The history of the checkpoint in a database, the latest run first. */
+    /** The history of the checkpoint in a database, latest run first. */
     history: (name: string): Promise<readonly { readonly docs_read: number }[]> =>
       world.until(
         kv.read(async (tx) => {
@@ -124,7 +124,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return JSON.parse(entries[0]?.body.text ?? "{}").history;
         }),
       ),
-    /** Writes over the checkpoint in a database, as another run would. */
+    /** Replaces the checkpoint in a database, like another run. */
     recordOther: (name: string): Promise<unknown> =>
       kv.transact(async (tx) => {
         const database = await databases.open(tx, name);
@@ -134,7 +134,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           await database.writeLocal(tx, { id, parent: revision, body });
         }
       }),
-    /** Replicates `a` to `b`. `expectedAt`: where the run is told that it will begin. */
+    /** Replicates `a` to `b`. `expectedAt`: the start sequence that the run expects. */
     async replicate(members: object = {}, expectedAt?: unknown): Promise<Asked> {
       const run = begin(members, expectedAt);
       requests = [];
@@ -331,7 +331,7 @@ test.each(
     const distant = await openDistant(server);
     await distant.replicate();
     await distant.put("a", more(IDS));
-    // It has said what it remembers, as the former one, and says what it is as the next one.
+    // The old database has returned its checkpoint, and the new one returns its description.
     distant.before.set(`GET /${name}/`, async () => {
       await distant.world.time.sleep(1);
       await distant.remake(name);

@@ -1,4 +1,4 @@
-/** Servers that a rule lists, whatever they allow and answer. In virtual time. */
+/** Servers listed by a rule, with various permissions and responses. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -16,14 +16,16 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node whose rule asks a server that answers so; it has no slots, so jobs stay as they are made. */
+/**
+ * A node whose rule lists a server with these responses. It has no slots, so jobs stay as created.
+ */
 async function open(answer: (path: string, query: URLSearchParams) => Answer) {
   const world = new World("far");
   const asked: string[] = [];
   const fetch: Fetch = async ({ url, signal }) => {
     const { pathname, searchParams } = new URL(url);
     asked.push(pathname);
-    // A feed has nothing to tell.
+    // A feed reports nothing.
     await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
     const { status, json } = answer(pathname, searchParams);
     return {
@@ -44,7 +46,7 @@ async function open(answer: (path: string, query: URLSearchParams) => Answer) {
   return { node, world, asked, summary, pass };
 }
 
-/** As CouchDB lists names: from `startkey` on, so many. */
+/** Lists names like CouchDB: from `startkey` on, up to `limit`. */
 function listed(names: readonly string[], query: URLSearchParams): Answer {
   const start = JSON.parse(query.get("startkey") ?? '""');
   const page = names.filter((name) => name >= start).slice(0, Number(query.get("limit")));

@@ -1,4 +1,7 @@
-/** Rules: a job for each database of a server whose name matches, for as long as it does. In virtual time. */
+/**
+ * Rules: a job for each database of a server whose name matches, as long as it does. In virtual
+ * time.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { ReadTransaction } from "../../src/kv/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -35,7 +38,7 @@ async function summary({ world, replicator }: Node, name = "users") {
   return rule.summary;
 }
 
-/** Lets time pass until the summary is so. */
+/** Advances time until the summary matches. */
 async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summary>>>) {
   const untilMs = node.world.time.nowMs + 3_600_000;
   for (;;) {
@@ -47,7 +50,7 @@ async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summ
   }
 }
 
-/** Lets time pass until `read` finds what passes. */
+/** Advances time until the result of `read` passes. */
 async function onceRead<T>(
   { world, kv }: Node,
   read: (tx: ReadTransaction) => Promise<T>,
@@ -307,7 +310,8 @@ test.each([
     for (const name of ["joe", "ann"]) await set(`user-${name}`, of("theirs"));
     await onceRead(node, securityOf("joe"), (found) => found === of("theirs"));
     await once(node, { parkedCount: 2 });
-    // Neither a change of the rule nor a restart of its jobs makes the rule the creator of a target.
+    // Neither a change of the rule nor a restart of its jobs makes the rule the creator of a
+    // target.
     await put(node, { ...rule, options: { worker_processes: 1 } });
     await world.time.run(world.time.nowMs + 120_000);
     for (const [name, member] of Object.entries(expected)) {
@@ -335,7 +339,7 @@ test("omits design documents if the rule says so", async () => {
 });
 
 test("reducing the jobs of a rule stops the surplus, within max_churn", async () => {
-  // Nothing parks.
+  // No job parks.
   const node = await open({
     config: { parkAfterSec: 0, intervalSec: 5, runSecMin: 10, jobsMax: 100, churnMax: 3 },
   });

@@ -1,4 +1,4 @@
-/** Which jobs a node runs, and which give way. */
+/** Selection and preemption of jobs on a node. */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import {
@@ -9,7 +9,7 @@ import {
 import { type Node, openNode } from "../support/open-node.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
-/** Cycles as short as can be, so that tests wait for what they bring about and for nothing else. */
+/** Cycles as short as possible, so that tests wait for their effects only. */
 const BUSY = { intervalSec: 0.05, runSecMin: 0 };
 const nodes: Node[] = [];
 
@@ -28,7 +28,7 @@ function start(node: Node, target: string, userName: string, more: object = {}):
   return node.replicator.start(parseReplication(members), { userName, isAdmin: true });
 }
 
-/** The jobs that were started so far, in order. */
+/** The jobs started so far, in order. */
 function starts(node: Node): unknown[] {
   return node.events
     .filter(({ name }) => name === "replication.started")
@@ -59,11 +59,11 @@ test("a job of an idle group runs in the next cycle, before another group's many
   const before = node.events.filter(({ name }) => name === "replication.rotated").length;
   await node.event("replication.started", ({ jobId }) => jobId === lonely);
   const after = node.events.filter(({ name }) => name === "replication.rotated").length;
-  // A cycle may have begun before the job was there.
+  // A cycle may have begun before the job was added.
   expect(after - before).toBeLessThanOrEqual(2);
 });
 
-/** Who is started in an hour of cycles of a minute, when two continuous jobs are there. */
+/** The jobs started in an hour of one-minute cycles, with two continuous jobs. */
 async function startedInAnHour(config: Partial<ReplicatorConfig>): Promise<string[]> {
   const started: string[] = [];
   const node = openVirtualNode({

@@ -1,4 +1,7 @@
-/** Jobs with a schedule, in virtual time. A week: `SCHEDULE_HOURS=168 npx vitest run test/replicator/schedules.test.ts`. */
+/**
+ * Jobs with a schedule, in virtual time. For a week, run `SCHEDULE_HOURS=168 npx vitest run
+ * test/replicator/schedules.test.ts`.
+ */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -11,7 +14,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
-/** How late a run may be. */
+/** Maximum delay of a run. */
 const LATE_MS_MAX = 2000;
 
 const nodes: Node[] = [];
@@ -26,7 +29,7 @@ async function open(world = new World("schedules"), config = {}): Promise<Node> 
   return node;
 }
 
-/** When runs began from now on. */
+/** Start times of runs from now on. */
 function beginnings({ world }: Node): number[] {
   const times: number[] = [];
   world.listeners.push((name) => {
@@ -69,7 +72,7 @@ test(`${HOURS} hours of schedules: each run begins on time, and none is skipped`
   expect(Math.max(...pauses)).toBeLessThanOrEqual(15 * MINUTE_MS + LATE_MS_MAX);
   const onTheHour = times.get(hourly) ?? [];
   expect(onTheHour).toHaveLength(HOURS);
-  // Virtual time is a sum of many pauses, and the clock of a node shows it less finely.
+  // Virtual time is a sum of many pauses, and the clock of a node rounds it.
   for (const time of onTheHour) expect(Math.round(time) % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
@@ -140,7 +143,7 @@ test("a continuous job with hours copies only within them", async () => {
   expect(await hasArrived(node, "early")).toBe(false);
   await pass(node, 10_000);
   expect(await hasArrived(node, "early")).toBe(true);
-  // It does not park meanwhile: a watcher would wake it whatever the time.
+  // It does not park meanwhile: a watcher would wake it at any time.
   await pass(node, 5 * MINUTE_MS);
   await node.put("a", "within", {});
   await pass(node, 10_000);
@@ -186,7 +189,7 @@ test.each([
   await node.createDatabase("a");
   const id = await startJob(node, "after 3 changes");
   await node.put("a", "one", {});
-  // Between two looks at the source.
+  // Between two checks of the source.
   await pass(node, 10.5 * MINUTE_MS);
   const { commands } = node.replicator;
   expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
@@ -215,7 +218,7 @@ test("a job that gets no slot within its hours begins in the next ones", async (
   expect(entry).toMatchObject({ state: "pending", data: { errorCount: 0 } });
   expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
   expect(began).toEqual([]);
-  // An operator may run it all the same.
+  // An operator may run it nevertheless.
   const { commands } = node.replicator;
   expect(await world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
   await pass(node, MINUTE_MS);

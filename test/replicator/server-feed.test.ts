@@ -1,4 +1,4 @@
-/** What a server's feed of updates tells, whatever stands in it. */
+/** Database names from a server's update feed, whatever it contains. */
 import { expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -8,7 +8,7 @@ import { composeNode } from "../support/compose-node.ts";
 
 const signal = new AbortController().signal;
 
-/** A server that answers so; what it was asked. */
+/** A server with this response, and the requests that it received. */
 function open(status: number, json: unknown) {
   const world = new World("server-feed");
   const asked: string[] = [];

@@ -1,4 +1,7 @@
-/** What a watcher's wake costs the servers of a job: it goes on where it parked, unless a database is another. In virtual time. */
+/**
+ * Cost of a watcher's wake-up for the servers of a job: it resumes where it parked, unless a
+ * database was re-created. In virtual time.
+ */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text, utf8Decode, utf8Encode } from "../../src/base/index.ts";
 import { type Fetch, type FetchRequest, RequestFailedError } from "../../src/http-client/index.ts";
@@ -41,13 +44,13 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
-/** The answer of a server that does not know when its databases were made. */
+/** The response of a server that does not report when its databases were created. */
 function withoutStartTimes(answer: Answer): Answer {
   const text = utf8Decode(answer.bytes).replace(/("instance_start_time"):"\d+"/, '$1:"0"');
   return { ...answer, bytes: utf8Encode(text) };
 }
 
-/** A node with a parked job between two databases of a server that counts what it is asked. */
+/** A node with a parked job between two databases of a server that counts requests. */
 async function openParked(
   serverName = COUCHDB,
   { isEmpty = false, options = {}, auditIntervalSec = 4 * 3600, hidesStartTimes = false } = {},
@@ -55,11 +58,11 @@ async function openParked(
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
-  /** What happens before a request is served, once. */
+  /** Callback before a request is served, once. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** A request that is served, and whose answer does not come, once. */
+  /** A request that is served, but whose response is lost, once. */
   let lost: string | undefined;
-  /** A write that was served so: it is a conflict when it comes again, as for a CouchDB. */
+  /** A write with a lost response: repeating it is a conflict, as for a CouchDB. */
   let written: string | undefined;
   const unknown = new Set<string>();
   const serve = (request: FetchRequest) => {
@@ -71,7 +74,7 @@ async function openParked(
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
     const shown = `${request.method} ${pathname.replace(/_local\/[^/]*/, "_local/ID")}`;
-    // The watcher asks the whole time, and about all jobs that park at once.
+    // The watcher polls continuously, for all parked jobs together.
     if (pathname !== "/_db_updates" && pathname !== "/_dbs_info") {
       asked.push(shown);
       const happening = before.get(shown);
@@ -123,9 +126,9 @@ async function openParked(
       });
       await world.until(write);
     },
-    /** What the servers are asked for a change, until the job is parked again. */
+    /** Requests to the servers for a change, until the job is parked again. */
     async wake(name: string): Promise<readonly string[]> {
-      // Sessions are renewed after nine tenths of their life, by the watcher as by anybody.
+      // Sessions are renewed after nine tenths of their lifetime, by the watcher as well.
       await world.time.run(world.time.nowMs + 60_000);
       asked.splice(0);
       await node.put("a", name, {});
@@ -167,7 +170,7 @@ async function openParked(
 const count = (asked: readonly string[], request: string): number =>
   asked.filter((each) => each === request).length;
 
-/** What both sides are asked for one changed document, sorted. */
+/** Requests to both sides for one changed document, sorted. */
 const FOR_ONE_CHANGE = [
   "GET /a/_changes",
   "GET /a/_local/ID",
@@ -179,7 +182,7 @@ const FOR_ONE_CHANGE = [
   "PUT /b/_local/ID",
 ];
 
-/** The same, of Tandems. */
+/** The same between two Tandems. */
 const FOR_ONE_CHANGE_OF_TANDEMS = [
   "GET /a/_changes",
   "POST /a/_bulk_get",
@@ -333,7 +336,7 @@ test("a job whose source changes while it parks is woken again, and keeps its sl
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
-  // Behind the last page of changes that the run will ask for.
+  // After the last page of changes that the run requests.
   node.before.set("PUT /a/_local/ID", () =>
     node.kv.transact(async (tx) =>
       (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
@@ -451,7 +454,7 @@ test.each([COUCHDB, TANDEM])(
       world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
     const before = await locals();
     await node.wake("second");
-    // A backup of the time before: the document is not there, and the checkpoint is the earlier one.
+    // An earlier backup: without the document, and with the earlier checkpoint.
     await node.remake("b");
     await world.until(
       kv.transact(async (tx) => {
@@ -474,7 +477,7 @@ test("a scheduled or manually started job queries both sides", async () => {
   await world.until(replicator.commands.retry(node.id, { userName: "joe" }));
   await world.time.run(world.time.nowMs + 60_000);
   expect(count(node.asked, "GET /b/")).toBe(1);
-  // Where it begins is known from the run before.
+  // The start sequence is known from the previous run.
   expect(node.asked.slice(0, 5)).toEqual([
     "GET /a/_changes",
     "GET /a/",
@@ -535,7 +538,7 @@ test.each([COUCHDB, TANDEM])(
     await node.putTogether("a", ["second", "third"]);
     await node.onceParked();
     expect(await node.has("b", "third")).toBe(true);
-    // Put back: third is not there, and the checkpoint is the one before it, of the same session.
+    // Restored: without the third document, and with the previous checkpoint of the same session.
     await node.remake("b");
     await world.until(
       kv.transact(async (tx) => {
@@ -557,7 +560,7 @@ test("a run that reads all changes again has one entry in the history", async ()
   let writes = 0;
   const slow = async (): Promise<void> => {
     node.before.set("POST /b/_bulk_docs", slow);
-    // The second one is refused once, after a checkpoint.
+    // The second write is refused once, after a checkpoint.
     if (++writes === 2) {
       await world.time.sleep(5000);
       node.refuse("POST /b/_bulk_docs");

@@ -1,4 +1,4 @@
-/** Which state is shown: whether a job runs is the queue's fact, and nobody else's. In virtual time. */
+/** The state shown for a job: the queue alone decides whether it runs. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { openWholeApi } from "../server/whole-api.fixture.ts";
@@ -11,7 +11,7 @@ const BODY = { source: "a", target: "b", continuous: true };
 
 type VirtualNode = ReturnType<typeof openVirtualNode>;
 
-/** A frontend and a node that runs jobs, and a continuous job that runs on it. */
+/** A frontend, a node that runs jobs, and a continuous job on it. */
 async function open() {
   const world = new World("states");
   const frontend = openVirtualNode({ world });

@@ -1,4 +1,4 @@
-/** What is stored of a job: how much with each sign of life, and what becomes of jobs that another version stored. */
+/** Stored data of jobs: the size of each heartbeat, and jobs stored by other versions. */
 import { afterEach, expect, test } from "vitest";
 import type { Runtime } from "../../src/base/index.ts";
 import type { HeldJob, Job, JobData } from "../../src/jobs/index.ts";
@@ -26,13 +26,13 @@ async function open(
   return node;
 }
 
-/** The machine at one time and with the same draws: stored times and ids differ in length. */
+/** A runtime with constant time and random numbers: stored times and ids differ in length. */
 function alwaysTheSame(system: Runtime): Runtime {
   const clock = { ...system.clock, nowMs: () => 1_750_000_000_123 };
   return { ...system, clock, random: new SeededRandom("stored jobs") };
 }
 
-/** Bytes that a job with so many `doc_ids` writes when it begins, and then with each sign of life. */
+/** Bytes that a job with this many `doc_ids` writes at its start, and with each heartbeat. */
 async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife: number }> {
   const storage = new MemoryStorage();
   const node = await open(storage, alwaysTheSame);
@@ -64,7 +64,7 @@ test("a heartbeat is as small with 5,000 document ids as with one", async () => 
   expect(await bytesOf(5000)).toEqual(one);
 });
 
-/** The job as versions stored it that kept what is asked for among the data. */
+/** The job as stored by versions that kept the request within the data. */
 async function storeFlat(node: Node, id: string, change: object = {}): Promise<void> {
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {

@@ -1,4 +1,4 @@
-/** Options of jobs that another version stored. */
+/** Options of jobs stored by another version. */
 
 import { afterEach, expect, test } from "vitest";
 import {
@@ -18,7 +18,10 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A job from a database with one document to another, stored with other options than this version stores. */
+/**
+ * A job from a database with one document to another, stored with options that this version does
+ * not store.
+ */
 async function openWithJob(members: object, change: (options: ReplicationOptions) => object) {
   const node = await openNode({ config: { copyLimits: LIMITS } });
   nodes.push(node);

@@ -1,4 +1,4 @@
-/** Documents of `_replicator` that say how their jobs ended, and came from elsewhere. */
+/** Documents of `_replicator` from elsewhere that contain the outcome of their jobs. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { documentView } from "../../src/replicator/index.ts";
@@ -86,7 +86,7 @@ test("shows a completed document as completed, with its figures", async () => {
     error_count: 0,
     last_updated: "2020-01-01T00:00:00Z",
   });
-  // The document stays as it came.
+  // The document is unchanged.
   expect((await node.read(DATABASE, "done"))?.revision).toBe(`2-${"a".repeat(32)}`);
 });
 

@@ -1,4 +1,4 @@
-/** Attachments that a source leaves out because the target should have them. */
+/** Attachments that a source omits because the target should have them. */
 import { expect, test } from "vitest";
 import { TextDocument } from "../../src/replicator/index.ts";
 import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
@@ -21,7 +21,10 @@ function film(hashes: readonly string[], poster: string, position: number): Text
   return new TextDocument("film", JSON.stringify(document));
 }
 
-/** Copies the second revision of `film` to a target that has the first; which attachments were sent. */
+/**
+ * Copies the second revision of `film` to a target that has the first. Returns the attachments
+ * sent.
+ */
 async function sentWithSecond(place: "local" | "own API", position: number): Promise<string[][]> {
   const [source, target] = [await openEndpoint(place), await openEndpoint("local")];
   for (const endpoint of [source, target]) {

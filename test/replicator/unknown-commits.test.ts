@@ -1,4 +1,4 @@
-/** Jobs on a store that often does not tell what became of a commit: none waits until its activity timeout finds it. */
+/** Jobs on a store with many unknown commits: none waits for its activity timeout. */
 import { afterEach, expect, test } from "vitest";
 import { seededRandom } from "../../src/databases/store.fixture.ts";
 import { parseReplication } from "../../src/replicator/index.ts";

@@ -1,4 +1,7 @@
-/** Names of databases that other servers choose: none of them becomes a system database here, or elsewhere. In virtual time. */
+/**
+ * Names of databases chosen by other servers: none becomes a system database here or elsewhere. In
+ * virtual time.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { isSystemName, UntrustedName } from "../../src/databases/index.ts";
 import type { FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
@@ -47,7 +50,7 @@ const LISTED = [
   "plain",
 ];
 
-/** A server that lists these databases; each has a document that would be a job. */
+/** A server that lists these databases. Each has a document that would be a job. */
 function hostile({ url }: FetchRequest): FetchResponse {
   const { pathname, searchParams } = new URL(url);
   if (pathname === "/_all_dbs") return json(200, searchParams.has("start_key") ? [] : LISTED);
