@@ -1,4 +1,4 @@
-/** A node without administrators, which takes every client on its machine for one. */
+/** A node without administrators treats every client on its machine as one. */
 import { type OutgoingHttpHeaders, request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";

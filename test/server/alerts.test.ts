@@ -1,4 +1,4 @@
-/** `[alerts]`: a receiver is told of jobs over HTTP. */
+/** `[alerts]`: a receiver is notified of job events over HTTP. */
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
@@ -19,7 +19,7 @@ interface Message {
 let server: RunningServer;
 let receiver: Server;
 let url: string;
-/** Statuses that the receiver answers before it takes anything. */
+/** Error statuses of the receiver before its first success. */
 let refusals: number[] = [];
 let messages: Message[] = [];
 const wake: (() => void)[] = [];
@@ -95,7 +95,7 @@ test("a failing job is reported once, signed, without secrets, and repeated unti
   expect(headers["x-tandem-signature"]).toBe(`sha256=${expected}`);
   expect(Math.abs(Date.parse(body.sent) - Date.now())).toBeLessThan(600_000);
   expect(text).not.toContain("hunter2");
-  // It goes on failing; what is told next is something else.
+  // It keeps failing; the next message is about something else.
   const tries = () => announced.filter(({ name }) => name === "replication.crashed").length;
   const before = tries();
   await until(() => (tries() > before ? true : undefined));

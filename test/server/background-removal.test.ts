@@ -1,6 +1,6 @@
 /**
- * Whatever can be large is removed in the background. The store in memory refuses to clear more than a page of keys in
- * one transaction, so each of these fails if its removal is not split.
+ * Data of unbounded size is removed in the background. The in-memory store refuses to clear more
+ * than a page of keys in one transaction, so each of these tests fails if its removal is not split.
  */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -184,7 +184,7 @@ test("no job of a deleted _replicator database starts or continues, even before 
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
   const eventCount = node.events.length;
   await node.createDatabase("x/_replicator");
-  // The same replication as one of the deleted database, whose job still has it.
+  // The replication of a job of the deleted database, which still owns it.
   await node.put("x/_replicator", "job-0", job(0));
   await node.event("replication.started", ({ jobId }) => !isOld({ jobId }));
   await node.put("a", "later", "{}");

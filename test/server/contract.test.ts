@@ -1,4 +1,7 @@
-/** The contract: answers of a node match its schemas, and the OpenAPI document describes every route. */
+/**
+ * The contract: responses of a node match its schemas, and the OpenAPI document describes every
+ * route.
+ */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -11,7 +14,7 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 let processes: Processes;
 let node: TandemProcess;
 
-/** A rule that matches none. */
+/** A rule that matches no database. */
 const NO_DATABASE = { source: "local", target: "copy-{db}", databases: ["nothing-*"] };
 
 beforeAll(async () => {
@@ -49,7 +52,7 @@ const STRICT = "/_tandem/jobs/_replicator%2Fstrict";
 
 const ajv = new Ajv2020({ strict: false, formats: { "date-time": true }, allErrors: true });
 
-/** Fails with the places at which the answer differs from the schema of the operation. */
+/** Fails with the paths at which the response differs from the schema of the operation. */
 function expectAsDescribed(operation: string, answer: unknown): void {
   const schema = OPERATIONS[operation]?.answer;
   if (schema === undefined) throw new Error(`${operation} has no schema`);

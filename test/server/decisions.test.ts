@@ -1,4 +1,6 @@
-/** What operators decide about jobs is kept with who and why, whichever resource they decide by. */
+/**
+ * Decisions of operators about jobs are stored with user and reason, whichever resource is used.
+ */
 import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../api/api.fixture.ts";
 import { ADMIN } from "../api/api.fixture.ts";

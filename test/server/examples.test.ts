@@ -1,4 +1,4 @@
-/** `examples/`: rules and a page for operators name metrics that a node has. */
+/** `examples/`: alert rules and a dashboard use metrics that a node has. */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { openServer, type RunningServer, readConfig } from "../../src/server/ind
 const read = (name: string): string =>
   readFileSync(new URL(`../../examples/${name}`, import.meta.url), "utf8");
 
-/** What Prometheus itself adds to each scrape. */
+/** Metrics that Prometheus adds to each scrape. */
 const PROMETHEUS_OWN = ["up"];
 
 let server: RunningServer;
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Names in an expression that are neither functions nor labels, and stand for no duration. */
+/** Names in an expression other than functions, labels and durations. */
 function metricsOf(expression: string): string[] {
   const bare = expression
     .replace(/"[^"]*"/g, "")
@@ -37,7 +37,10 @@ function metricsOf(expression: string): string[] {
     .filter((name) => !AGGREGATIONS.has(name));
 }
 
-/** Those that may have `by (…)` between their name and the parenthesis stand alone when that is cut out. */
+/**
+ * Aggregations that may have `by (…)` before the parenthesis. They remain as words when that is
+ * removed.
+ */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 
 const unknownOf = (expressions: readonly string[]): string[] =>

@@ -1,4 +1,4 @@
-/** Gauges of jobs: their labels are few, whatever names there are. */
+/** Gauges of jobs: the cardinality of labels is bounded, whatever names exist. */
 import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import type { JobFigures } from "../../src/replicator/index.ts";

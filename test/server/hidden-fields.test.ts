@@ -1,4 +1,7 @@
-/** Queries of users who see only parts of the documents: indexes hold fields that they must not learn. */
+/**
+ * Queries of users who see only parts of the documents: indexes contain fields that must stay
+ * hidden from them.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 

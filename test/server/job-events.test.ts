@@ -1,4 +1,4 @@
-/** `GET /_tandem/events`: what happens to jobs, as a client of server-sent events sees it. */
+/** `GET /_tandem/events`: job events as a client of server-sent events sees them. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import { call } from "../support/open-process.ts";
@@ -28,7 +28,7 @@ interface Message {
   readonly data: any;
 }
 
-/** Messages as they come, without the first, which only tells the position. */
+/** Messages as they arrive, without the first, which only contains the position. */
 async function* follow(query = "", headers: Record<string, string> = {}): AsyncGenerator<Message> {
   const stopping = new AbortController();
   feeds.add(stopping);
@@ -53,7 +53,7 @@ async function* follow(query = "", headers: Record<string, string> = {}): AsyncG
 }
 let opened: ((id: string) => void) | undefined;
 
-/** Follows from now on: resolves when nothing that happens later can be missed. */
+/** Follows from now on: resolves once no later event can be missed. */
 async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
   const begun = new Promise<string>((resolve) => {
     opened = resolve;
@@ -68,7 +68,7 @@ async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
   })();
 }
 
-/** Messages up to the first with this change, which is the last of them. */
+/** Messages up to and including the first with this change. */
 async function until(messages: AsyncGenerator<Message>, change: string): Promise<Message[]> {
   const seen: Message[] = [];
   for (;;) {
@@ -120,7 +120,7 @@ test("past events are returned in pages, newest first, to the start of the log",
     past.push(...body.events);
     before = body.before;
   }
-  // Pages have fewer where jobs are gone.
+  // Pages are shorter where jobs are gone.
   expect(pageCount).toBeGreaterThanOrEqual(past.length / 3);
   const places = past.map(({ place }) => place);
   expect(places).toEqual(places.toSorted().reverse());

@@ -1,4 +1,4 @@
-/** What operators ask about several jobs over HTTP, and what is refused by name. */
+/** Queries and commands of operators for several jobs over HTTP, and named refusals. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import { call } from "../support/open-process.ts";

@@ -1,4 +1,7 @@
-/** Where a job is seen over HTTP while it runs, and when it has ended (RFC 016, "Monitoring Endpoints"). */
+/**
+ * Lists that show a job over HTTP while it runs, and after its end (RFC 016, "Monitoring
+ * Endpoints").
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import { call } from "../support/open-process.ts";
@@ -17,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-/** The ids that each list shows. */
+/** The ids in each list. */
 async function shownIds(): Promise<Record<string, string[]>> {
   const { body: scheduler } = await ask("GET", "/_scheduler/jobs");
   const { body: tasks } = await ask("GET", "/_active_tasks");

@@ -1,4 +1,4 @@
-/** How often a wrong password may be given. */
+/** Limits for wrong passwords. */
 import { expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
 import { LoginLockout } from "../../src/server/users/login-lockout.ts";

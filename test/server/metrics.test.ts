@@ -1,4 +1,4 @@
-/** What a node counts and measures, as operators read it. */
+/** Counters and gauges of a node as operators read them. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import type { CounterRow } from "../../src/server/metrics/metric-table.ts";
@@ -23,7 +23,7 @@ async function ask(method: string, path: string, body?: object): Promise<any> {
   return response.headers.get("content-type") === "application/json" ? JSON.parse(text) : text;
 }
 
-/** The value of a sample in Prometheus's text. */
+/** The value of a sample in Prometheus's text format. */
 async function sample(name: string): Promise<number> {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   const line = text.split("\n").find((each) => each.startsWith(`${name} `));
@@ -34,7 +34,7 @@ test("request times are a summary", async () => {
   const name = "couchdb_request_time_seconds";
   const [countBefore, sumBefore] = [await sample(`${name}_count`), await sample(`${name}_sum`)];
   await ask("GET", "/");
-  // The second question counts the first one.
+  // The second request counts the first one.
   expect(await sample(`${name}_count`)).toBe(countBefore + 3);
   expect(await sample(`${name}_sum`)).toBeGreaterThan(sumBefore);
   const [median, longest] = [0.5, 0.999].map((part) => sample(`${name}{quantile="${part}"}`));
@@ -125,7 +125,7 @@ async function samples(name: string): Promise<Record<string, number>> {
   );
 }
 
-/** What `GET /_tandem/jobs` says, counted. */
+/** Counts over `GET /_tandem/jobs`. */
 async function counted(filter: string, nameOf: (job: Job) => string) {
   const { jobs } = await ask("GET", `/_tandem/jobs?limit=1000&${filter}`);
   const counts: Record<string, number> = {};
@@ -142,7 +142,7 @@ interface Job {
 const causeOf = ({ last_failure: { class: failureClass, host } }: Job) =>
   `${failureClass} ${host ?? "none"}`;
 
-/** Waits until so many jobs fail, by the feed of events. */
+/** Waits until this many jobs fail, using the event feed. */
 async function onceFailing(count: number): Promise<void> {
   const stopping = new AbortController();
   const { body } = await fetch(`${server.url}/_tandem/events`, { signal: stopping.signal });

@@ -1,4 +1,4 @@
-/** What a read-only operator finds where the role lets him in; where it does, `route-access.test.ts` says. */
+/** Responses for a read-only operator. `route-access.test.ts` checks where the role has access. */
 import { beforeEach, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import { ADMIN, type OpenApi } from "../api/api.fixture.ts";

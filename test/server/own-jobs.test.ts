@@ -1,4 +1,4 @@
-/** Several users ask for one copy: each of them sees his own job under the id that their jobs have in common. */
+/** Several users request one copy: each of them sees only his own job under the common id. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
   config.configuration.set("chttpd_auth", "iterations", "10");
-  // The second job is not tried again while the test lasts.
+  // The second job is not retried within the test.
   config.configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   config.configuration.set("replicator", "min_backoff_penalty_sec", "3600");
   server = await openServer(config, { event() {} });

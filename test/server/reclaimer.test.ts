@@ -1,4 +1,6 @@
-/** What frees old bodies: at intervals those that are old enough, and all of a database that is compacted. */
+/**
+ * Removal of old bodies: periodically those that are old enough, and all of a compacted database.
+ */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Clock, Utf8Text } from "../../src/base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../../src/databases/index.ts";
@@ -15,7 +17,7 @@ let databases: DatabaseRegistry;
 let parts: ReclaimerParts;
 let reclaimer: Reclaimer;
 let nowMs: number;
-/** Wakes the reclaimer, which sleeps; undefined while it works. */
+/** Wakes the sleeping reclaimer; `undefined` while it works. */
 let wake: (() => void) | undefined;
 let onceAsleep: () => void;
 let stopping: AbortController;
@@ -28,7 +30,7 @@ const sleep: Clock["sleep"] = (_durationMs, signal) =>
     onceAsleep();
   });
 
-/** Lets time pass while the reclaimer sleeps; resolves when it sleeps again. */
+/** Advances time while the reclaimer sleeps. Resolves when it sleeps again. */
 async function pass(durationMs: number): Promise<void> {
   if (wake === undefined) await new Promise<void>((resolve) => (onceAsleep = resolve));
   nowMs += durationMs;
@@ -63,7 +65,7 @@ beforeEach(async () => {
 afterEach(async () => {
   const over = new Error("The test is over");
   stopping.abort(over);
-  // A test may end while what it waited for is still being completed.
+  // A test may end before the work that it observed is complete.
   await running.catch((error: unknown) => {
     if (error !== over) throw error;
   });
@@ -179,7 +181,7 @@ test("the nodes together scan each database once per round, and the next round b
   expect(await takeAll()).toEqual([]);
   nowMs += 1;
   expect(await takeAll()).toEqual(all);
-  // A clock that is far behind is no reason to wait until it has come so far.
+  // A clock that is far behind must not cause a wait until it has caught up.
   nowMs -= 24 * KEEP_MS;
   expect(await takeAll()).toEqual(all);
 });

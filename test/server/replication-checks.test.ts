@@ -1,4 +1,4 @@
-/** What a replication would meet, asked of a whole node before it is made. */
+/** Checks of a replication before it is created, against a whole node. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -35,7 +35,7 @@ function remote(name: string, username: string, password: string) {
 
 beforeAll(async () => {
   const config = readConfig(
-    // Jobs are not run: the states of jobs stay as they are.
+    // Jobs do not run, so their states stay the same.
     { port: 0, store: "memory" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );

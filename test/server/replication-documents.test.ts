@@ -1,4 +1,7 @@
-/** Who reads and writes what in `_replicator` databases, against a whole node; as CouchDB 3.5 where nothing else is said. */
+/**
+ * Access to `_replicator` databases, against a whole node; as in CouchDB 3.5 unless stated
+ * otherwise.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -37,7 +40,7 @@ async function readText(path: string, as: string): Promise<string> {
 
 beforeAll(async () => {
   const config = readConfig(
-    // Jobs are not run: the documents stay as they are written.
+    // Jobs do not run, so the documents stay as written.
     { port: 0, store: "memory", nodeType: "api_frontend" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );

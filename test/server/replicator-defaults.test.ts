@@ -1,4 +1,4 @@
-/** What docs/configuration.md says of `[replicator]` is what the program does. */
+/** The description of `[replicator]` in docs/configuration.md matches the program. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
@@ -11,7 +11,7 @@ import {
 
 const page = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
 
-/** The cells of the rows of the first table behind a line that begins so. */
+/** The cells of the rows of the first table after a line with this beginning. */
 function rows(heading: string): string[][] {
   const behind = page.slice(page.indexOf(`\n${heading}`)).split("\n");
   const first = behind.findIndex((line) => line.startsWith("| ---"));
@@ -30,7 +30,7 @@ test("no code reads a setting that the page describes as without effect", () => 
     .flatMap(([, , keys]) => names(keys));
   expect(idle).toContain("update_docs");
   const read = idle.filter((name) => REPLICATOR_SETTINGS.some(({ key }) => key === name));
-  // Its value is checked, and nothing else is done with it.
+  // Its value is validated, and has no other effect.
   expect(read).toEqual(["priority_coeff"]);
 });
 

@@ -1,4 +1,7 @@
-/** `/_tandem/rules` over the API of a node that runs no jobs: what is taken, what is shown, and what would be done. */
+/**
+ * `/_tandem/rules` over the API of a node that runs no jobs: accepted and shown rules, and dry
+ * runs.
+ */
 import { expect, test } from "vitest";
 import { openVirtualNode } from "../support/virtual-node.ts";
 import { openWholeApi } from "./whole-api.fixture.ts";

@@ -1,8 +1,8 @@
-/** A setting of the scheduler that changes while a node runs. */
+/** A scheduler setting that changes while a node runs. */
 import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../src/server/index.ts";
 
-// Less than an instalment of the fair share, at which the scheduler wakes by itself.
+// Less than the prepayment of the fair share, at which the scheduler wakes by itself.
 test("a larger max_jobs starts a waiting job without an additional cycle", {
   timeout: 10_000,
 }, async () => {

@@ -1,4 +1,4 @@
-/** Keys of a node's secrets: where they come from, and what a node does without the right one. */
+/** Keys of a node's secrets: their sources, and the behaviour of a node without the right one. */
 import {
   chmodSync,
   mkdirSync,
@@ -23,7 +23,7 @@ const ONE = Buffer.alloc(KEY_BYTES, 1);
 const TWO = Buffer.alloc(KEY_BYTES, 2);
 const base64 = (...keys: Buffer[]): string => keys.map((key) => key.toString("base64")).join(",");
 
-/** A node's start as far as its keys are concerned. */
+/** The part of a node's start that concerns its keys. */
 async function start(
   storage: MemoryStorage,
   { directory, environment = {}, ini }: { directory: string; environment?: object; ini?: string },
@@ -83,7 +83,7 @@ test.each([
     await expect(starting).rejects.toThrow(
       new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: give .*TANDEM_SECRETS_KEY`),
     );
-    // Nothing was made that would pass for the key, and the right one still serves.
+    // No new key was created that could be mistaken for the right one, which still works.
     expect(readdirSync(directory)).toEqual([]);
     await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
   }),
@@ -102,7 +102,7 @@ test("a key file is set by the configuration, overridden by the environment", ()
     expect(named.ring.ids).toEqual([keyIdOf(TWO)]);
     rmSync(one);
     await expect(start(new MemoryStorage(), { directory, ini })).rejects.toThrow(/key file .*one/);
-    // Without a name, it is made beside the configuration.
+    // Without a configured name, it is created next to the configuration.
     await start(new MemoryStorage(), { directory, ini: "[couchdb]\n" });
     expect(readdirSync(join(directory, "conf")).sort()).toEqual(["data.key", "tandem.ini"]);
   }));

@@ -8,13 +8,16 @@ import {
   ineffectiveness,
 } from "../../src/server/settings/settings-advice.ts";
 
-/** `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, with its comments, and those that only its sources read. */
+/**
+ * `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, including comments, and those
+ * that only its sources read.
+ */
 const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
 
 const opened = (given: string): Configuration =>
   new Configuration({ given: [parseIni(given)], localFile: undefined, settings: SETTINGS });
 
-/** What is told of the settings of `given`, and of later changes, as it comes. */
+/** Advice about the settings in `given` and about later changes, as it is announced. */
 function announcedOf(configuration: Configuration): string[] {
   const messages: string[] = [];
   announceIneffectiveSettings(configuration, FILE_SETTINGS, {

@@ -1,4 +1,4 @@
-/** What a node is started with: command line, environment and configuration file. */
+/** Start options of a node: command line, environment and configuration file. */
 import { writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";

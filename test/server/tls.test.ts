@@ -1,4 +1,6 @@
-/** The API over TLS (`[ssl]`): both ports, its files and their replacement, and certificates of clients. */
+/**
+ * The API over TLS (`[ssl]`): both ports, its files and their replacement, and client certificates.
+ */
 import { once } from "node:events";
 import {
   copyFileSync,
@@ -31,7 +33,7 @@ const fixture = (name: string): string =>
   fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
 const pem = (name: string): Buffer => readFileSync(fixture(name));
 
-/** After which Node gives a handshake up. */
+/** Node.js aborts a handshake after this time. */
 const HANDSHAKE_MS_MAX = 120_000;
 
 const SERVED = {
@@ -64,7 +66,7 @@ async function open(ssl: Readonly<Record<string, string>>): Promise<RunningServe
   return server;
 }
 
-/** Over a connection of its own. */
+/** Over its own connection. */
 async function get(url = "", options: RequestOptions = {}) {
   const asked = request(url, { agent: false, ca: pem("ca.pem"), ...options }).end();
   const [answer] = await once(asked, "response");
@@ -139,7 +141,7 @@ test("a client that never completes its handshake does not keep the server from 
   const server = await open({});
   const socket = connect(Number(new URL(server.tlsUrl ?? "").port), "127.0.0.1");
   await once(socket, "connect");
-  // Connections are taken in their order, so the first one is taken now.
+  // Connections are accepted in order, so the first one has been accepted now.
   await get(server.tlsUrl);
   const closed = once(socket.on("error", () => {}).resume(), "close");
   await server.stop();
@@ -281,7 +283,7 @@ describe("clients", () => {
   });
 });
 
-/** A clock that sleeps until a test says otherwise. */
+/** A clock that sleeps until a test wakes it. */
 function heldClock(clock: Clock) {
   let wake: (() => void) | undefined;
   let fellAsleep: () => void = () => {};
@@ -299,7 +301,7 @@ function heldClock(clock: Clock) {
           fellAsleep();
         }),
     },
-    /** Resolves when what had slept has done its work. */
+    /** Wakes all sleepers, and resolves when they have done their work. */
     async tick(): Promise<void> {
       await asleep;
       asleep = new Promise<void>((resolve) => {

@@ -1,4 +1,7 @@
-/** Documents of users with several leaves: any of them may win, and none lets its owner gain rights. */
+/**
+ * User documents with several leaves: any of them may win, and none grants its owner additional
+ * rights.
+ */
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
@@ -68,7 +71,7 @@ async function signUp(roles: readonly string[] = []): Promise<string> {
   return (await ask("PUT", path(), ROOT, body)).json.rev;
 }
 
-/** A sibling of the first revision, as a replication brings it. */
+/** A sibling of the first revision, as a replication writes it. */
 async function graft(as: string | undefined, changed: object, generation = 1, hash = "0") {
   const { _rev, ...body } = (await ask("GET", path(), ROOT)).json;
   const _revisions = { start: generation, ids: [hash.repeat(32)] };
@@ -119,7 +122,7 @@ describe("the owner of a user document", () => {
   test("cannot add a leaf next to it, whose roles would return when the winner is deleted", async () => {
     await signUp(["editor"]);
     expect((await graft(own(), {})).json).toMatchObject([{ error: "forbidden" }]);
-    // One that would win, too.
+    // One that would also win.
     expect((await graft(own(), {}, 9, "f")).json).toMatchObject([{ error: "forbidden" }]);
     expect(await liveLeaves()).toBe(1);
   });

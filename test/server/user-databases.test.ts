@@ -26,7 +26,7 @@ afterEach(async () => {
   await node.kv.close();
 });
 
-/** A process that keeps the databases, with these settings. */
+/** A process that maintains the databases with these settings. */
 function start(given = ENABLED): Configuration {
   const configuration = new Configuration({
     given: [parseIni(given)],
@@ -61,7 +61,7 @@ const putUser = (name: string, { deleted = false, roles = [] as string[] } = {})
 const created = (database: string) =>
   node.event("users.database-created", (fields) => fields.database === database);
 
-/** All changes so far are worked off: a user who is made now comes behind them. */
+/** All changes so far are processed: the new user comes after them. */
 async function caughtUp(): Promise<void> {
   const name = `z${node.events.length}`;
   await putUser(name);
@@ -91,7 +91,7 @@ test("existing and new users get a database each, with themselves as admin and m
   await putUser("ä");
   await created("userdb-c3a4");
   expect((await ofUsers()).length).toBe(46);
-  // As CouchDB has it.
+  // As in CouchDB.
   expect(await security("userdb-c3a4")).toEqual({
     members: { roles: ["_admin"], names: ["ä"] },
     admins: { roles: ["_admin"], names: ["ä"] },
@@ -147,7 +147,7 @@ test("a restarted process continues at its last position", async () => {
   await putUser("bob");
   start();
   await created("userdb-626f62");
-  // Only a change of its user makes a database again.
+  // A database is re-created only after a change of its user.
   expect(await ofUsers()).toEqual(["userdb-626f62"]);
   await putUser("ann", { roles: ["a"] });
   await caughtUp();

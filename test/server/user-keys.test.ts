@@ -1,4 +1,4 @@
-/** Session cookies and proxy tokens, which come from one secret. */
+/** Session cookies and proxy tokens, which derive from one secret. */
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";

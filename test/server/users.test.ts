@@ -19,7 +19,7 @@ beforeAll(async () => {
   config.configuration.set("chttpd_auth", "iterations", "10");
   config.configuration.set("couchdb", "users_db_security_editable", "true");
   server = await openServer(config, { event() {} });
-  // As before CouchDB 3: whoever comes may sign up.
+  // As before CouchDB 3: everyone may sign up.
   await ask("PUT", "/_users/_security", { as: ROOT, body: {} });
 });
 
@@ -290,7 +290,7 @@ test("wrong passwords through a trusted proxy lock out only the client that sent
     for (let count = 0; count < 6; count++) await logIn("192.0.2.1", "wrong");
     expect((await logIn("192.0.2.1", "pw")).status).toBe(403);
     expect((await logIn("192.0.2.2", "pw")).status).toBe(200);
-    // The holder of an IPv6 address has its whole /64.
+    // The owner of an IPv6 address has its whole /64.
     for (let count = 0; count < 6; count++) await logIn(`2001:db8::${count}:1`, "wrong");
     expect((await logIn("2001:db8::ffff:1", "pw")).status).toBe(403);
     expect((await logIn("2001:db8:0:1::1", "pw")).status).toBe(200);
@@ -408,7 +408,7 @@ describe("passwords", () => {
     await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
   });
 
-  /** Signed up when passwords were hashed in another way. */
+  /** Signed up under other password settings. */
   async function signUpBefore(): Promise<Record<string, unknown>> {
     await configure("iterations", "20");
     await signUp({ extra: "kept" });
@@ -600,7 +600,7 @@ describe("sessions", () => {
     expect(cookieOf(cookie)).not.toBe(cookieOf(planted.cookie));
     const session = await ask("GET", "/_session", { headers: { Cookie: cookieOf(cookie) } });
     expect(session.json.userCtx.name).toBe(name);
-    // Nor does a session go on when the password is wrong.
+    // A session does not continue either if the password is wrong.
     const wrong = await ask("POST", "/_session", { headers, body: { name, password: "no" } });
     expect([wrong.status, cookieOf(wrong.cookie)]).toEqual([401, "AuthSession="]);
     const unknown = {
@@ -752,7 +752,7 @@ describe("other ways to authenticate", () => {
     await configure("chttpd", "WWW-Authenticate", "Negotiate");
     expect(await challenge()).toBe("Negotiate");
     await reset("chttpd", "WWW-Authenticate");
-    // Where one logs in.
+    // The login page.
     expect((await fetch(`${server.url}/_dashboard/`)).status).toBe(200);
     expect(
       (await ask("POST", "/_session", { body: { name: "root", password: "secret" } })).status,

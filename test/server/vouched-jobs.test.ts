@@ -1,4 +1,7 @@
-/** A token or a proxy that names a user of ours: their jobs have the roles that were vouched for, and nothing that the name has here. */
+/**
+ * A token or a proxy that names a directory user: their jobs have the vouched roles, and none of
+ * the directory user's rights.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { SignJWT } from "jose";
@@ -9,13 +12,13 @@ type Headers = Readonly<Record<string, string>>;
 
 const KEY = Buffer.from("a key that is long enough for SHA-256");
 const ROOT = password("root", "secret");
-/** May read `secret`, by a role in our own directory. */
+/** May read `secret` because of a role in the directory. */
 const JOE = password("joe", "pw");
 
 let server: RunningServer;
 /** Without administrators. */
 let party: RunningServer;
-/** The documents of jobs whose runs have ended, and what is told of the next one. */
+/** The documents of jobs with an ended run, and the callback for the next one. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
 
@@ -30,7 +33,7 @@ beforeAll(async () => {
   configuration.set("chttpd", "authentication_handlers", names.join(", "));
   configuration.set("chttpd_auth", "iterations", "10");
   configuration.set("jwt_keys", "hmac:_default", KEY.toString("base64"));
-  // A job that crashes is not tried again while a test lasts.
+  // A crashed job is not retried within a test.
   configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   configuration.set("replicator", "min_backoff_penalty_sec", "3600");
   const trace = {
@@ -81,7 +84,7 @@ async function ask(method: string, path: string, as: Headers, body?: object, at 
 const replicate = (as: Headers, source: string, more: object = {}) =>
   ask("POST", "/_replicate", as, { source, target: "loot", ...more });
 
-/** What is shown of a replication document's job, once a run of it has ended. */
+/** The status of a replication document's job after a run of it has ended. */
 async function jobOfDocument(id: string, at = server) {
   while (!ended.delete(id)) {
     await new Promise<void>((told) => {
@@ -128,7 +131,7 @@ test("a user vouched for by another handler neither sees nor cancels a user's jo
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // Another run than joe's, which is in its way.
+    // Another run than joe's, which would block it.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(200);
@@ -147,7 +150,7 @@ test("a replication document keeps the rights with which its owner wrote it, who
   const changed = await ask("PUT", place, ROOT, { ...stored, worker_batch_size: 7 });
   expect(changed.status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject(refused);
-  // With his password, the same text has his rights.
+  // With the user's password, the same text has their rights.
   expect((await ask("PUT", "/_replicator/joes", JOE, copy)).status).toBe(201);
   expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
 });
