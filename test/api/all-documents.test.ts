@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { type Row, refusal, testRows } from "./rows.ts";
 
-/** `a` to `e`, `gone` removed, and a design document. */
+/** Documents `a` to `e`, the deleted `gone`, and a design document. */
 async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const letters = ["a", "b", "c", "d", "e"].map((_id) => ({ _id, _rev: `1-${_id}`, letter: _id }));
@@ -24,7 +24,7 @@ function row(id: string) {
   return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
 }
 
-/** A query, and the ids that it answers. */
+/** A query, and the ids in its response. */
 function lists(query: string, ids: readonly string[], offset: number | null = null): Row {
   return {
     name: `answers ${query || "nothing special"} with ${ids.join(" ") || "no row"}`,

@@ -11,7 +11,7 @@ function md5(bytes: Uint8Array): string {
 
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
-/** `a` with an attachment `digits`. */
+/** Document `a` with an attachment `digits`. */
 async function openDigits<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   await api.ask("PUT /films/a/digits", DIGITS);
@@ -185,7 +185,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/t")).text).toBe("hello");
     const packed = await ask("GET /films/a/t", { headers: { "Accept-Encoding": "gzip" } });
     expect(packed.bytes.equals(bytes)).toBe(true);
-    // Names of encodings are the same in capitals (RFC 9110).
+    // Names of encodings are case-insensitive (RFC 9110).
     await ask("PUT /films/b/t", { body: bytes, headers: { "Content-Encoding": "GZIP" } });
     expect((await ask("GET /films/b/t")).text).toBe("hello");
   });
@@ -368,7 +368,7 @@ describe("multipart/related", () => {
 
   test("is written with parts in the order of the JSON", async () => {
     const { ask } = await openFilms();
-    // JavaScript would put a name that is a number first.
+    // JavaScript would move a numeric name to the front.
     const json = `{"n":1.0,"_attachments":{"b":${JSON.stringify(follows(first))},"1":${JSON.stringify(follows(second))}}}`;
     const upload = related(null, [first, second]);
     const body = Buffer.from(upload.body.toString("latin1").replace("null", json), "latin1");

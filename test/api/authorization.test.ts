@@ -1,4 +1,7 @@
-/** Who may do what; statuses and words were compared with CouchDB 3.5.0, rows that differ say so. */
+/**
+ * Permissions by role. Statuses and reasons were compared with CouchDB 3.5.0; differing rows say
+ * so.
+ */
 import { describe, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import { ADMIN, type OpenApi, openApi, SETTINGS } from "./api.fixture.ts";
@@ -13,7 +16,9 @@ const SECURITY = {
   admins: { names: [], roles: ["chief"] },
 };
 
-/** `films` is alice's, with bob's role as admin; `secrets` has no security object; `open` is open. */
+/**
+ * `films` is alice's, with bob's role as admin; `secrets` has no security object; `open` is open.
+ */
 async function openAs(user: User): Promise<OpenApi> {
   let current = ADMIN;
   const opened = await openApi({ parts: { authenticate: async () => current } });

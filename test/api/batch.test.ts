@@ -1,4 +1,4 @@
-/** Requests that travel together to the API (decision 304): each is answered as if it had come alone. */
+/** Batched requests (decision 304): each gets the same response as on its own. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import {
@@ -51,7 +51,7 @@ function send(
   return ask("POST /_tandem/_batch", { body, headers: { "content-type": TYPE, ...headers } });
 }
 
-/** The answers in the order of the requests. */
+/** The responses in the order of the requests. */
 async function answersTo(
   api: OpenApi,
   requests: readonly Sent[],

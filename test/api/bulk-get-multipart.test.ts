@@ -7,7 +7,7 @@ import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 interface Part {
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
-  /** Of a part that is multipart itself. */
+  /** Parts of a multipart part. */
   readonly parts: readonly Part[];
 }
 

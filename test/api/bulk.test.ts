@@ -236,7 +236,7 @@ describe("_bulk_docs", () => {
   ]);
 });
 
-/** `a` with the leaves `3-c` and `2-x`. */
+/** Document `a` with the leaves `3-c` and `2-x`. */
 async function openConflict<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [

@@ -34,7 +34,10 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 
 const url = "/films/_changes";
 
-/** CouchDB answers `error`, and a term of Erlang for a reason; here the error and its message stand plainly. */
+/**
+ * CouchDB responds with `error` and an Erlang term as the reason; here the error and its message
+ * are separate.
+ */
 const failed = (error: string, reason: string) => refusal(500, error, reason);
 
 const late = { results: [{ id: "2000" }, { id: "2010" }], pending: 0 };

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
-/** `a`, `b` with two leaves, `gone` removed, a design document. */
+/** Document `a`, `b` with two leaves, the deleted `gone`, and a design document. */
 async function openChanges<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [

@@ -1,4 +1,4 @@
-/** Answers in gzip, to whom asks for them. */
+/** Responses compressed with gzip for clients that accept it. */
 import { createGunzip, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { openFilms, SETTINGS } from "./api.fixture.ts";

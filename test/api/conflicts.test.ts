@@ -1,4 +1,4 @@
-/** Handlers whose transactions run twice, or whose commits do not tell what became of them, answer the same. */
+/** Handlers give the same response if their transactions run twice or their commits are unknown. */
 import { expect, test } from "vitest";
 import { spuriousConflicts } from "../support/faults/spurious-conflicts.ts";
 import { type Fate, unknownCommits } from "../support/faults/unknown-commits.ts";

@@ -1,4 +1,4 @@
-/** Checkpoints that go on from the stored ones, in one request. */
+/** Continuation of a stored checkpoint in one request. */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 import { refusal } from "./rows.ts";

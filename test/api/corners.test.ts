@@ -1,11 +1,11 @@
-/** Corners of documents, lists and feeds that clients seldom turn. */
+/** Rarely used features of documents, lists and feeds. */
 import { describe, expect } from "vitest";
 import type { Asked } from "./api.fixture.ts";
 import { refusal, type Scene, testRows } from "./rows.ts";
 
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
-/** Films with `a`, made elsewhere, and an attachment of `b`. */
+/** Database `films` with a replicated document `a`, and `b` with an attachment. */
 const openCorners: Scene = async (open) => {
   const films = await open();
   await films.ask("PUT /films/a?new_edits=false", { body: { _rev: "1-a" } });

@@ -1,4 +1,4 @@
-/** What browsers are told about scripts of other origins. */
+/** CORS headers for scripts of other origins. */
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/server/settings/configuration.ts";
 import {
@@ -45,7 +45,7 @@ test("a script of an accepted origin may read the response and its headers", asy
       "content-type, accept-ranges, etag, server, x-couch-request-id, x-couch-update-newrev, x-couchdb-body-time",
     Vary: "Origin",
   });
-  // Errors, too: a script has to see why.
+  // Errors as well: a script has to see the reason.
   const refused = await headersOf("GET /nope");
   expect(refused).toMatchObject({ status: 404, "Access-Control-Allow-Origin": ORIGIN });
   expect(refused).not.toHaveProperty("Access-Control-Allow-Credentials");

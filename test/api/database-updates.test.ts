@@ -1,4 +1,4 @@
-/** `/_db_updates`: what became of databases. */
+/** `/_db_updates`: creation, changes and deletion of databases. */
 import { expect, test } from "vitest";
 import { openApi, openFilms } from "./api.fixture.ts";
 import { FILMS, refusal, type Scene, testRows } from "./rows.ts";
@@ -25,7 +25,7 @@ testRows(FILMS, [
   },
 ]);
 
-/** CouchDB: answers only once there is the database in which it notes updates; a full set-up makes it. */
+/** CouchDB responds only if the database for its updates exists; a complete setup creates it. */
 const openNoted: Scene = async (open) => {
   const films = await open();
   await films.ask("PUT /_global_changes");
@@ -137,13 +137,13 @@ test("an eventsource feed writes an event per update", async () => {
 test("concurrent writers of one database do not conflict, and leave one row", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // Each writer removes rows at random: a round of them seldom leaves none to remove.
+  // Each writer removes random rows, and rarely leaves one.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));
   }
   expect(await rowCount()).toBeGreaterThan(2);
-  // Each clears two of those that were left, and adds one.
+  // Each clears two of the remaining ones, and adds one.
   for (let n = 0; n < 20; n++) await ask(`PUT /films/later${n}`, { body: {} });
   const { results } = (await ask("GET /_db_updates")).json;
   expect(results).toEqual([row("films", "created"), row("films", "updated")]);

@@ -1,4 +1,4 @@
-/** What a design document must look like to be written. */
+/** Validation of design documents. */
 import { describe } from "vitest";
 import { FILMS, type Row, refusal, testRows } from "./rows.ts";
 

@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
-/** Films with one document `a`, and two leaves of `b`: the winner `2-y` and its rival `2-x`. */
+/**
+ * Database `films` with one document `a`, and two leaves of `b`: the winner `2-y` and its rival
+ * `2-x`.
+ */
 async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   await api.ask("POST /films/_bulk_docs", {
@@ -255,11 +258,11 @@ describe("writing a document", () => {
     await ask("PUT /films/a", { body: { n: 1 } });
     const copy = async (destination: string) =>
       (await ask("COPY /films/a", { headers: { Destination: destination } })).json.id;
-    // As Node.js hands the bytes of a header over.
+    // Node.js decodes header bytes like this.
     const received = (text: string) => Buffer.from(text).toString("latin1");
     expect(await copy(received("b\u00e9\u4e2d"))).toBe("b\u00e9\u4e2d");
     expect(await copy(encodeURIComponent("c\u00e9\u4e2d"))).toBe("c\u00e9\u4e2d");
-    // What is no UTF-8 stays what it was.
+    // Invalid UTF-8 is left unchanged.
     expect(await copy("d\u00e9")).toBe("d\u00e9");
   });
 

@@ -1,4 +1,7 @@
-/** Numbers, the order of members and texts in selectors compare as CouchDB compares them, however a selector is applied. */
+/**
+ * Numbers, member order and strings in selectors compare as in CouchDB, however a selector is
+ * evaluated.
+ */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 

@@ -1,4 +1,4 @@
-/** Mango queries. The selectors and what they pass were recorded on a CouchDB 3.5.0. */
+/** Mango queries. The selectors and their results were recorded on a CouchDB 3.5.0. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
@@ -9,7 +9,7 @@ interface Recorded {
   readonly cases: readonly {
     readonly name: string;
     readonly selector: object;
-    /** Ids, or how CouchDB refused the selector. */
+    /** Ids, or CouchDB's error for the selector. */
     readonly find: readonly string[] | { readonly error: string };
     readonly changes: readonly string[] | { readonly error: string };
   }[];
@@ -28,7 +28,7 @@ describe("selectors", () => {
     const ids = (list: readonly { readonly [name: string]: unknown }[], name: string) =>
       list.map((item) => item[name]);
     if (Array.isArray(row.find)) expect(ids(found.json.docs, "_id")).toEqual(row.find);
-    // CouchDB fails with 500 where an operand makes it divide by zero.
+    // CouchDB fails with 500 if an operand makes it divide by zero.
     else expect(found.status).toBe(400);
     if (Array.isArray(row.changes)) expect(ids(changed.json.results, "id")).toEqual(row.changes);
     else expect(changed.status).toBe(400);
@@ -37,7 +37,7 @@ describe("selectors", () => {
 
 const WARNING = "No matching index found, create an index to optimize query time.";
 
-/** `d1` to `d3`, and a design document. */
+/** Documents `d1` to `d3`, and a design document. */
 async function openThree<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [1, 2, 3].map((n) => ({

@@ -1,4 +1,4 @@
-/** Requests that a page of another site makes a browser send. */
+/** Cross-site requests by browsers. */
 import { expect, test } from "vitest";
 import type { CorsSettings, SessionAuthority, User } from "../../src/api/index.ts";
 import { sessionRoutes } from "../../src/api/index.ts";

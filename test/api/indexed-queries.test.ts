@@ -1,11 +1,11 @@
-/** Whatever is written, an index answers what reading all documents answers. */
+/** An index gives the same results as a full scan, whatever is written. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson, printJson } from "../../src/base/index.ts";
 import { compareJson, valueAt } from "../../src/protocol/index.ts";
 import { type OpenApi, openFilms } from "./api.fixture.ts";
 
-/** What is asked, with numbers in their form. */
+/** Sends a request whose numbers keep their form. */
 type Ask = (request: string, body?: object) => ReturnType<OpenApi["ask"]>;
 
 const value = fc.oneof(
@@ -13,7 +13,7 @@ const value = fc.oneof(
   fc
     .constantFrom(
       ...["1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993"],
-      // What is beyond the nearest double has one, three and five digits.
+      // Integers without an exact double, of one, three and five digits in the index.
       ...["369553424691494913", "12345678901234567890123", "12345678901234567890124"],
       ...["1234567890123456789012345678", "1234567890123456789012445678"],
     )
@@ -52,7 +52,7 @@ const body = fc.record(
 );
 const id = fc.constantFrom("1", "2", "3", "4", "5", "B", "a", "é", "x y");
 
-/** How a query is asked. */
+/** Options of a query. */
 interface Reading {
   readonly descending: boolean;
   readonly conflicts: boolean;
@@ -64,7 +64,7 @@ type Step =
   | { readonly kind: "conflict"; readonly id: string; readonly body: object; readonly hash: string }
   | { readonly kind: "index" | "remove"; readonly fields: readonly string[] };
 
-/** Members beside the body that a document has, or that a reader may ask for. */
+/** Metadata members that a document has, or that a reader may request. */
 const BESIDE_BODY = [
   ["_conflicts"],
   ["_conflicts.0", "a"],
@@ -163,7 +163,7 @@ const condition = fc.oneof(
   fc.constantFrom("", "a", "x", "и", "á").map((prefix) => ({ $beginsWith: prefix })),
   fc.constantFrom({ $exists: true }, { $ne: 1 }, { $in: ["a", 1] }),
 );
-/** Conditions on what stands beside the body. */
+/** Conditions on metadata. */
 const CONDITIONS_BESIDE: readonly object[] = [
   { _conflicts: { $exists: true } },
   { _conflicts: { $size: 1 } },
@@ -232,7 +232,7 @@ describe("an indexed query", () => {
   }, 600_000);
 });
 
-/** Of all that is asked for, the entries tell what the documents do, digit by digit. */
+/** All requested fields are the same from index entries and from documents, digit by digit. */
 async function compareCovered(
   ask: Ask,
   query: { readonly selector: object; readonly use_index: readonly string[] },
@@ -242,7 +242,7 @@ async function compareCovered(
   const fields = ["_id", ...columns];
   const told = await ask("POST /films/_find", { ...all, fields });
   if (told.status === 400 || told.json.warning?.includes("was not used")) return;
-  // An index never has this field, and no document does.
+  // This field is in no index and no document.
   const read = await ask("POST /films/_find", { ...all, fields: [...fields, "none"] });
   const docs = (text: string): string => text.slice(0, text.indexOf('"bookmark"'));
   expect(docs(told.text)).toBe(docs(read.text));
@@ -254,7 +254,7 @@ async function compare(
   { descending, conflicts }: Reading,
 ): Promise<void> {
   const all = await ask("POST /films/_find", {
-    // The index of all documents serves what is sorted by ids and says something of them.
+    // The primary index serves queries that are sorted by id and restrict it.
     selector: { $and: [{ _id: { $gt: null } }, wanted] },
     use_index: "_all_docs",
     limit: 100,
@@ -265,7 +265,7 @@ async function compare(
   for (const { ddoc, name, def } of list.indexes.slice(1)) {
     const [first] = Object.keys(def.fields[0]) as [string];
     const sort = descending ? [{ [first]: "desc" }] : [];
-    // What lacks the field of the sort is not found.
+    // Documents without the sort field are not found.
     const selector = descending ? { $and: [wanted, { [first]: { $exists: true } }] } : wanted;
     const request = { selector, use_index: [ddoc, name], sort, limit: 3, conflicts };
     const columns = def.fields.flatMap((field: object) => Object.keys(field));

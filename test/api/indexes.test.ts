@@ -1,4 +1,7 @@
-/** `_index`, and queries that indexes serve. What CouchDB answers is in its sources (`mango_idx`, `mango_cursor`), where no row was recorded. */
+/**
+ * `_index`, and queries that use indexes. Where no row was recorded, CouchDB's responses are taken
+ * from its sources (`mango_idx`, `mango_cursor`).
+ */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
@@ -228,7 +231,7 @@ describe("an index", () => {
     const first = await find(api, query);
     expect(first.ids).toEqual(["d18", "d28", "d38", "d19"]);
     expect(first.warning).toBeUndefined();
-    // The document that the bookmark names goes.
+    // The document named by the bookmark is deleted.
     const { json } = await api.ask("GET /films/d19");
     await api.ask(`DELETE /films/d19?rev=${json._rev}`);
     const second = await find(api, { ...query, bookmark: first.bookmark });
@@ -289,7 +292,7 @@ describe("an index", () => {
     const map = { fields: { n: "asc" }, partial_filter_selector: {} };
     const view = { map, reduce: "_count", options: { def: { fields: ["n"] } } };
     const design = { _id: "_design/d", _rev: "1-a", language: "query", views: { n: view } };
-    // As a replication brings them.
+    // As a replication writes them.
     const docs = [{ _id: "a", _rev: "1-a", n: 1 }, design, { _id: "b", _rev: "1-a", n: 0 }];
     await api.ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
     const query = { selector: { n: { $gte: 0 } }, sort: ["n"] };
@@ -387,7 +390,7 @@ describe("a covering index", () => {
     });
     const read = await readBy(["o.x", "_id", "even"]);
     expect(read.statistics).toMatchObject({ total_keys_examined: 2, total_docs_examined: 2 });
-    // Of each document, its revisions and its body.
+    // The revisions and the body of each document.
     expect(read.readCount - told.readCount).toBe(4);
   });
 

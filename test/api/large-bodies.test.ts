@@ -1,4 +1,6 @@
-/** Bodies that would keep a node from answering others: refused beyond a limit, and below it worked on in turns. */
+/**
+ * Bodies that could block the event loop: refused above a limit, and processed in steps below it.
+ */
 import { gzipSync } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
@@ -6,10 +8,10 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { type OpenApi, openApi } from "./api.fixture.ts";
 
 let api: OpenApi;
-/** How often others were given a turn. */
+/** Number of yields. */
 let turnCount: number;
 
-/** Each look at this clock finds a millisecond gone, so that turns are counted in steps of the work. */
+/** A clock that advances a millisecond per reading, so that yields are counted in steps of work. */
 function steppingClock(clock: Clock): Clock {
   let ms = 0;
   return {

@@ -1,4 +1,4 @@
-/** What is too large, too deep, compressed, or nothing that can be read. */
+/** Bodies that are too large, too deep, compressed, or unreadable. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { openApi, SETTINGS } from "./api.fixture.ts";

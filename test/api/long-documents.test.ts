@@ -1,6 +1,6 @@
 /**
- * Documents, and selectors, that would keep others waiting: they are held against each other in a thread, and long documents are answered
- * piece by piece.
+ * Long documents and expensive selectors, which could block others: they are matched in a thread,
+ * and long documents are streamed.
  */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
@@ -75,7 +75,7 @@ test("an endless selector is aborted, and the next one is answered", async () =>
   expect(found.json.docs).toHaveLength(2);
 });
 
-/** With line breaks between values, which feeds leave out, and characters that chunks cut. */
+/** With line breaks between values, which feeds omit, and characters split by chunks. */
 const SPACED_LIST = `[${Array.from({ length: 60_000 }, (_, at) => `{"at":${at},\r\n"é": "€"}`)}]`;
 
 test.each<[answer: string, request: string, body: object | undefined, isByLines: boolean]>([

@@ -1,4 +1,4 @@
-/** What each resource does not do, and what it answers to whom does not know it. */
+/** Unsupported methods of each resource, and responses for missing databases. */
 import { describe } from "vitest";
 import { FILMS, type Row, refusal, testRows } from "./rows.ts";
 

@@ -226,7 +226,7 @@ describe("the node's configuration", () => {
       jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
     });
     expect(replicator).toMatchObject({ max_jobs: "500", request_timeout: "infinity" });
-    // A setting without a default is not there.
+    // A setting without a default is absent.
     expect(replicator).not.toHaveProperty("cert_file");
     expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
   });

@@ -1,9 +1,14 @@
-/** Revisions that others follow, while their bodies are kept: read as CouchDB has them read before a compaction. */
+/**
+ * Superseded revisions whose bodies are still stored: readable as in CouchDB before a compaction.
+ */
 import { beforeEach, expect, test } from "vitest";
 import { type OpenApi, openFilms } from "./api.fixture.ts";
 
 let api: OpenApi;
-/** Of the document `moon`: the first has an attachment, the third is a deletion, the last one a new beginning. */
+/**
+ * Revisions of the document `moon`: the first has an attachment, the third is a deletion, the last
+ * re-creates it.
+ */
 let revisions: string[];
 
 async function put(body: object): Promise<void> {

@@ -1,4 +1,4 @@
-/** More requests than a node takes at once. */
+/** More concurrent requests than a node accepts. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
@@ -8,7 +8,7 @@ import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
 const refused = { error: "service_unavailable", reason: "Too many requests in progress" };
 
-/** An API with a resource `/films/_held/N`, whose answers come when the test lets them. */
+/** An API with a resource `/films/_held/N`, whose responses the test releases. */
 async function openHeld(limits: { requestsMax: number; waitingRequestsMax: number }) {
   const answers: Deferred<void>[] = [];
   const held = defineRoute("GET", "/{database}/_held/{number}", MEMBER, async () => {
@@ -20,7 +20,7 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
   const api = await openFilms({ parts: { settings: { ...SETTINGS, ...limits }, routes: [held] } });
   return {
     ...api,
-    /** Those whose work has begun, in this order. */
+    /** Requests being processed, in this order. */
     answers,
     hold: (signal?: AbortSignal): Promise<Answer> =>
       api.ask("GET /films/_held/1", signal === undefined ? {} : { signal }),
@@ -133,7 +133,7 @@ describe("an overloaded node", () => {
       },
       clearedCookie: () => "AuthSession=",
     };
-    // Nothing else is answered meanwhile, and nothing waits.
+    // No other request is answered meanwhile, and none waits.
     const limits = { requestsMax: 1, waitingRequestsMax: 0 };
     const stranger: User = { name: null, roles: [], isAdmin: false };
     let user = stranger;

@@ -1,4 +1,4 @@
-/** `paused=true`, by whom and where it may be asked for. */
+/** Permissions for `paused=true`. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import { ADMIN, openApi } from "./api.fixture.ts";

@@ -1,4 +1,4 @@
-/** PouchDB 9 as a client over a socket: what it pushes, pulls and follows. */
+/** PouchDB 9 as a client over a socket: push, pull and live replication. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ async function openPouch() {
   };
 }
 
-/** Every leaf and every attachment's length. */
+/** Every leaf, and the length of every attachment. */
 async function contentOf(database: Pouch): Promise<unknown> {
   const { results } = await database.changes({ style: "all_docs", since: 0, include_docs: true });
   return results

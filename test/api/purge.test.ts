@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openApi, openFilms } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
-/** Films with `a`, with two leaves of `b`, and with the deleted `c`. */
+/** Database `films` with `a`, two leaves of `b`, and the deleted `c`. */
 async function openPurgeable(open: () => Promise<Asked> = openFilms) {
   const api = await open();
   await api.ask("POST /films/_bulk_docs", {

@@ -1,4 +1,4 @@
-/** A program for browsers below `/_utils/`: its files, and nothing else of the machine. */
+/** A browser program below `/_utils/`: its files, and no other file of the machine. */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ describe("without a folder", () => {
   ]);
 });
 
-/** `utils/` with a page, a script, and links to what is beside it. */
+/** A folder `utils/` with a page, a script, and links to its neighbours. */
 async function openFolder(): Promise<OpenApi> {
   const directory = await mkdtemp(join(tmpdir(), "tandem-utilities-"));
   onTestFinished(() => rm(directory, { recursive: true }));

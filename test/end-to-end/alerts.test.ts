@@ -1,4 +1,4 @@
-/** Alerts of two processes: one of them sends, and when it dies the other goes on. */
+/** Alerts of two processes: one of them sends, and the other takes over when it dies. */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -61,7 +61,7 @@ test("one of two processes sends each alert once, and the other takes over when 
     create_target: true,
   });
   await about("first", "firing");
-  // Before that is noted, the other one would send it again.
+  // Until that is recorded, the other one would send it again.
   await holder.events.event("alerts.sent");
   await holder.kill();
   await other.call("PUT", "/_replicator/second", {

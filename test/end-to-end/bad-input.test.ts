@@ -1,4 +1,7 @@
-/** What users get wrong: CouchDB's status, an error and a reason that name the field, and a server that stays up. */
+/**
+ * Mistakes of users: CouchDB's status, an error and a reason that name the field, and a server that
+ * keeps running.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 

@@ -1,4 +1,7 @@
-/** Short requests to a Tandem travel together over real connections (decision 304), and each for itself where that does not work. */
+/**
+ * Short requests to a Tandem are batched over real connections (decision 304), and sent
+ * individually where that fails.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   type HttpProxy,
@@ -25,9 +28,12 @@ afterAll(async () => {
 
 const isBatch = ({ path }: ProxiedRequest): boolean => path.endsWith("/_tandem/_batch");
 
-/** Copies a dozen databases of one server into others of it, at once, and returns what the server was asked. */
+/**
+ * Copies a dozen databases of one server into others of it concurrently, and returns the requests
+ * to the server.
+ */
 async function copyPairs(name: string, intercept?: Intercept): Promise<readonly ProxiedRequest[]> {
-  // A node of its own: what another has learned of the server is not known here.
+  // A separate node, which does not know what others learned about the server.
   const here = await processes.open();
   const proxy = await openHttpProxy(there.url, { takesBatches: true });
   proxies.push(proxy);

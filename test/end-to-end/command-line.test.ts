@@ -1,4 +1,7 @@
-/** The command `tandem` as its user meets it: errors in sentences, exit codes, and the commands that steer a server. */
+/**
+ * The `tandem` command from a user's view: errors in sentences, exit codes, and commands for a
+ * server.
+ */
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -31,13 +34,13 @@ interface Ran {
 }
 
 function tandem(flags: readonly string[], more: Record<string, string> = {}): Promise<Ran> {
-  // No `.netrc` of whoever runs the tests.
+  // Ignores the `.netrc` of the user who runs the tests.
   const env = { ...process.env, NETRC: join(folder, "none"), ...more };
   return new Promise((resolve) => {
     const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
       resolve({ code: child.exitCode ?? -1, output, errors }),
     );
-    // Nobody types anything.
+    // No input.
     child.stdin?.end();
   });
 }
@@ -68,7 +71,7 @@ describe("failures are reported in a sentence", () => {
   test.each<[string[], number, string]>([
     [
       ["--bind-address", "192.0.2.1", "--port", "0"],
-      // It may come with the network.
+      // It may become available with the network.
       1,
       "bind address 192.0.2.1: this machine does not have it; choose one with --bind-address or [chttpd] bind_address",
     ],
@@ -135,7 +138,7 @@ describe("failures are reported in a sentence", () => {
     await open.stop();
   });
 
-  // Beside each other: each tries again for eight seconds.
+  // Concurrent: each retries for eight seconds.
   test.concurrent.each([["replicate"], ["verify"]])(
     "%s: an unknown host, reported immediately and at the end",
     async (command) => {

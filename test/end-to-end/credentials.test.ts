@@ -1,4 +1,4 @@
-/** A user with a password: many jobs, one session, and nothing of the password anywhere. */
+/** A user with a password: many jobs, one session, and the password is never shown. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { call, Processes, type TandemProcess } from "../support/open-process.ts";
@@ -15,7 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.open({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // On a slow machine a session may be older than that when the server forgets it, and is then asked for again.
+      // On a slow machine a session may be older than that when the server forgets it, and is then
+      // requested again.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
@@ -79,7 +80,7 @@ test("no password is shown or logged", async () => {
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // Whole: four digits may stand in an id by chance.
+    // The whole password: four digits may occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

@@ -1,4 +1,4 @@
-/** `npm run demo` as it stands in the README: it copies two databases, compares them, and leaves nothing. */
+/** `npm run demo` as in the README: it copies two databases, compares them, and leaves nothing. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

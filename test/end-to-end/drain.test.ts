@@ -1,4 +1,7 @@
-/** Two processes of one store: one is drained, the other takes its jobs; and a killed one is named dead. */
+/**
+ * Two processes of one store: one is drained, and the other takes its jobs; a killed one is shown
+ * as dead.
+ */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

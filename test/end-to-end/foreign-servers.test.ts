@@ -1,4 +1,4 @@
-/** The command `tandem` before servers that are no Tandem, or answer what no Tandem would. */
+/** The `tandem` command with servers other than Tandem, and with invalid responses. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -16,7 +16,7 @@ interface Answer {
 
 let server: Server;
 let url: string;
-/** Of every request. */
+/** The response to every request. */
 let answer: Answer;
 
 beforeAll(async () => {
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** What the command prints, and how it ends. */
+/** The output of the command, and its exit code. */
 function tandem(command: string): Promise<{ code: number; output: string; errors: string }> {
   const flags = [...command.split(" "), "--server", url];
   const env = { ...process.env, NETRC: "/none" };
@@ -125,7 +125,7 @@ test.each([
 ])("answers of a server other than Tandem are reported as such: %s", async (command) => {
   const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
   for (const body of ["null", "{}"]) {
-    // One setting is a text, and a section or all of them an object.
+    // One setting is a string; a section or all sections are an object.
     if (command === "config list" && body === "{}") continue;
     answer = { body };
     const { code, output, errors } = await tandem(from);

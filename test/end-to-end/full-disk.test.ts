@@ -1,4 +1,7 @@
-/** A node whose disk fills up, and has room again: it refuses what it cannot keep, says so once, and goes on by itself. */
+/**
+ * A node whose disk fills up and is freed again: it refuses writes that do not fit, reports that
+ * once, and recovers automatically.
+ */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

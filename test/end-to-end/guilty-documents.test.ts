@@ -1,4 +1,7 @@
-/** A server that answers for all documents but one holds up no others; a server that answers for none is in trouble itself. */
+/**
+ * A server that fails for one document delays no others. A server that fails for all has a problem
+ * itself.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   ATTACHED,
@@ -24,7 +27,10 @@ beforeAll(async () => {
 });
 afterAll(() => pair.close());
 
-/** What happens to the requests for a database, on each side; all others pass. Tests run side by side, each with a database of its own. */
+/**
+ * Handlers of the requests for a database, on each side; all others pass. Tests run concurrently,
+ * each with its own database.
+ */
 const faults = { source: new Map<string, Intercept>(), target: new Map<string, Intercept>() };
 
 function heal(database: string): void {
@@ -51,7 +57,7 @@ const isReadOf = (id: string, { path }: ProxiedRequest): boolean =>
 const isPutOf = (id: string, { method, path }: ProxiedRequest): boolean =>
   method === "PUT" && path.includes(`/${id}?new_edits=false`);
 
-/** Answers what matches in the server's place. */
+/** Answers matching requests in the server's place. */
 function answering(matches: (request: ProxiedRequest) => boolean, answer = BROKEN): Intercept {
   return async (request, forward) => (matches(request) ? answer : forward(request));
 }
@@ -64,7 +70,7 @@ function pathOf(name: string): string {
   return `/_tandem/jobs/${encodeURIComponent(`_replicator/${name}`)}/failures`;
 }
 
-/** What stands on the list, as `id phase status reason`. */
+/** Entries of the failure list, as `id phase status reason`. */
 async function listed(name: string): Promise<string[]> {
   const { body } = await pair.here.call("GET", pathOf(name));
   return body.failures.map(
@@ -73,7 +79,7 @@ async function listed(name: string): Promise<string[]> {
   );
 }
 
-/** Lets the job crash so often. */
+/** Waits until the job has crashed this often. */
 async function crashes(name: string, count: number): Promise<void> {
   await pair.here.onceAnswered(
     () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
@@ -96,12 +102,15 @@ test.concurrent("a bulk write that fails while documents are read individually l
   expect(await pair.ids("large")).toHaveLength(7);
 });
 
-/** Too large to travel in bulk, and not compressed, so that servers which send attachments one by one say the digest of what they send. */
+/**
+ * Too large for bulk requests, and not compressed, so that servers which send attachments
+ * individually send their digest.
+ */
 const NOTED = {
   _attachments: { note: { content_type: "image/png", data: btoa("note".repeat(50_000)) } },
 };
 
-/** Ways in which one document makes its server fail; all else is answered. */
+/** Ways in which one document makes its server fail. Other requests succeed. */
 const WAYS: Readonly<
   Record<
     string,
@@ -200,14 +209,14 @@ const WAYS: Readonly<
   },
 };
 
-/** The connection breaks within the answer. */
+/** The connection breaks within the response. */
 const CUT: ProxiedAnswer = {
   status: 200,
   body: "x".repeat(100),
   cut: { afterBytes: 10, how: "reset" },
 };
 
-/** With large attachments: each travels alone. */
+/** With large attachments: each document is copied individually. */
 const LONE_WAYS: typeof WAYS = {
   "in whose answer the source breaks off": {
     side: "source",
@@ -261,7 +270,7 @@ const LONE_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // As a server that sends no multipart.
+      // Like a server that does not support multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },
@@ -269,7 +278,7 @@ const LONE_WAYS: typeof WAYS = {
   },
 };
 
-/** `attached`: documents with large attachments, each of which travels alone. */
+/** `attached`: documents with large attachments, each copied individually. */
 const CASES = [
   ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
   ...Object.entries(LONE_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
@@ -337,7 +346,7 @@ test.concurrent.each([
   },
 );
 
-/** Each kind of failure that decides about a document in a place of its own. */
+/** Each kind of failure that affects a document in a different place. */
 const HELD_UP: ReadonlySet<string> = new Set([
   "that cannot be read, also in bulk",
   "that the target cannot write in bulk",
@@ -377,7 +386,7 @@ const isWrite = (request: ProxiedRequest): boolean =>
 const isRead = (request: ProxiedRequest): boolean =>
   isBulkGet(request) || request.path.includes("open_revs");
 
-/** Servers that answer `GET /db`, and nothing of a kind. */
+/** Servers that answer `GET /db`, but fail all requests of a kind. */
 const TROUBLES = [
   ["a source that breaks off each answer", "source", isRead, CUT],
   ["a target that breaks off each write", "target", isWrite, CUT],
@@ -419,7 +428,7 @@ test.concurrent.each(
 const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No partition."}' };
 
 test.concurrent.each([
-  // Twice for the first batch; the others go without.
+  // Twice for the first batch. The others skip the request.
   ["fails", undefined, 2],
   ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(

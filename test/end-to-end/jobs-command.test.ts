@@ -1,4 +1,4 @@
-/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, as their user sees them. */
+/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs` from a user's view. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -205,7 +205,7 @@ test("job events are shown as they occur, even after the server was unreachable"
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // A job that runs also stops, or starts, about then.
+  // A running job also stops or starts at about that time.
   const told = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);

@@ -1,4 +1,4 @@
-/** A node that dies in the middle of its work: its jobs go on, by themselves, from their checkpoints. */
+/** A node that dies while it works: its jobs resume automatically from their checkpoints. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,13 +19,16 @@ worker_batch_size = 50
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** The checkpoint that stands on a database. */
+/** The checkpoint in a database. */
 async function checkpoint(node: TandemProcess, database: string) {
   const { body } = await node.call("GET", `/${database}/_local_docs?include_docs=true`);
   return body.rows[0]?.doc;
 }
 
-/** Kills the node as soon as its job has written a checkpoint, which it does before all films have arrived. */
+/**
+ * Kills the node as soon as its job has written a checkpoint, which happens before all films have
+ * arrived.
+ */
 async function killHalfWay(node: TandemProcess): Promise<void> {
   await node.events.event("replication.checkpoint");
   await node.kill();
@@ -73,7 +76,7 @@ test("a transient job survives kill -9 though its caller's connection drops", as
 
   const second = await processes.open({ directory, ini: INI });
   await onceThere(second.url, "copy", ({ size }) => size === 3023);
-  // The same request finds the same job, or that it has ended and left nothing to do.
+  // The same request finds the running job, or no changes after its end.
   const again = await second.call("POST", "/_replicate", asked);
   expect(again.status).toBe(200);
   expect((await compare(`${second.url}/films`, `${second.url}/copy`)).differenceCount).toBe(0);
@@ -82,7 +85,7 @@ test("a transient job survives kill -9 though its caller's connection drops", as
 test("jobs of a killed node run on another, and the list of workers shows it", async () => {
   const jobCount = 40;
   const directory = processes.directory();
-  // However long it takes until all of them run.
+  // Independent of the time until all of them run.
   const ini = "[replicator]\npark_after_sec = 0\n";
   const first = await processes.open({ directory, ini });
   await first.call("PUT", "/quiet");

@@ -1,4 +1,7 @@
-/** A process that is killed while it builds an index: the next one finishes the build, and the store has every entry. */
+/**
+ * A process killed while it builds an index: the next one finishes the build, and the store has
+ * every entry.
+ */
 import { afterAll, expect, test } from "vitest";
 import { Processes } from "../support/open-process.ts";
 

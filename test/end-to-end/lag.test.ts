@@ -1,4 +1,4 @@
-/** How far behind a job is, and why, as an operator of the real program sees it. */
+/** The lag of a job and its cause, as an operator sees them in the real program. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -15,7 +15,7 @@ afterAll(() => processes.close());
 
 const pathOf = (id: string) => `/_tandem/jobs/${encodeURIComponent(`_replicator/${id}`)}`;
 
-/** The job of a document, once it is so. */
+/** Waits until the job of a document matches. */
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
 async function jobOnce(id: string, passes: (job: any) => boolean) {
   const ask = () => node.call("GET", pathOf(id));

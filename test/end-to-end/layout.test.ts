@@ -1,4 +1,4 @@
-/** A store that a newer program wrote is not touched by this one. */
+/** A store written by a newer program is not changed by this one. */
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";

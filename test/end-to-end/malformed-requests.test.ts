@@ -1,4 +1,6 @@
-/** Bytes that are no request, or none that one should send: an answer that blames the sender, and a server that stays up. */
+/**
+ * Malformed and undesirable requests: the response is a client error, and the server keeps running.
+ */
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -16,7 +18,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** The status of the answer to these bytes. */
+/** The status of the response to these bytes. */
 function statusOf(request: string | Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect(node.port, "127.0.0.1", () => socket.write(request));
@@ -28,7 +30,7 @@ function statusOf(request: string | Buffer): Promise<number> {
       socket.destroy();
       resolve(Number(status));
     });
-    // A server that hangs up before everything is sent has said why before.
+    // A server that closes the connection early has responded before.
     socket.on("error", (error) => (answer === "" ? reject(error) : undefined));
     socket.on("close", () => reject(new Error(`No answer: ${answer}`)));
   });
@@ -45,7 +47,10 @@ const put = (body: string | Buffer): Buffer => {
   return Buffer.concat([Buffer.from(lines.join("\r\n")), bytes]);
 };
 
-/** Headers of one value, which a proxy and this server might read differently when they occur twice. */
+/**
+ * Single-value headers, which a proxy and this server might interpret differently if they occur
+ * twice.
+ */
 const SINGLE_HEADERS = [
   ...["Authorization", "Content-Type", "Content-Encoding", "Destination", "Origin", "Referer"],
   ...["Sec-Fetch-Site", "X-Http-Method-Override", "X-Forwarded-Host", "X-Forwarded-Proto"],

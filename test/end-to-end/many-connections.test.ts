@@ -1,4 +1,7 @@
-/** More clients that connect at once than a process accepts in one turn. Linux only: it reads /proc. */
+/**
+ * More concurrent connecting clients than a process accepts in one turn. Linux only: it reads
+ * /proc.
+ */
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -28,7 +31,7 @@ test.skipIf(!areSoManyAllowed)(
         sockets.push(socket);
         return once(socket, "connect");
       });
-      // A further connection would be tried again until the process goes on.
+      // An additional connection would be retried until the process resumes.
       expect(await Promise.all(connected)).toHaveLength(CLIENT_COUNT);
     } finally {
       node.child.kill("SIGCONT");

@@ -1,4 +1,7 @@
-/** `tandem move`, with every command of docs/coming-from-couchdb.md, between a server that plays the CouchDB and another one. */
+/**
+ * `tandem move` with every command of docs/coming-from-couchdb.md, between a server that acts as
+ * the CouchDB and another one.
+ */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -43,7 +46,7 @@ function tandem(server: TandemProcess, words: readonly string[]): Promise<Ran> {
 
 const move = (...words: readonly string[]) => tandem(node, ["move", ...words, "--from", old.url]);
 
-/** The commands of the page's blocks, at these servers. */
+/** The commands of the page's blocks, with these servers. */
 const [THERE = [], BACK = []] = pageCommands(PAGE);
 function ofPage(words: readonly string[]): Promise<Ran> {
   return tandem(
@@ -57,7 +60,7 @@ function replication(target: string, more: object = {}): object {
   return { source: `${base}/films`, target: `${base}/${target}`, create_target: true, ...more };
 }
 
-/** Once it has everything: at rest, with its checkpoint. */
+/** Resolves when it has copied everything: parked, with its checkpoint. */
 function caughtUp(server: TandemProcess, id: string) {
   return server.onceAnswered(
     async () => (await server.call("GET", `/_tandem/jobs/_replicator%2F${id}`)).body,
@@ -65,7 +68,7 @@ function caughtUp(server: TandemProcess, id: string) {
   );
 }
 
-/** What the runs of a job here read, the oldest last. */
+/** Documents read by the runs of a job here, latest first. */
 async function readCounts(id: string): Promise<readonly number[]> {
   const { body } = await node.call("GET", `/_tandem/jobs/_replicator%2F${id}/runs`);
   return body.runs.map(({ docs_read }: { readonly docs_read: number }) => docs_read);

@@ -1,4 +1,4 @@
-/** A replication that a CouchDB did before goes on where that one stopped, whatever its version. */
+/** A replication of a CouchDB of any version resumes here at its checkpoint. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { parseReplication, replicationId } from "../../src/replicator/index.ts";

@@ -1,4 +1,4 @@
-/** RFC 013: who serves and who copies; and replication in processes of its own, beside the API. */
+/** Node types (RFC 013), and replication in separate processes next to the API. */
 import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:http";
@@ -31,7 +31,7 @@ function lives(pid: number): boolean {
   }
 }
 
-/** The ports at which a process listens, from Linux's tables. */
+/** The listening ports of a process, from Linux's tables. */
 function listeningPorts(pid: number): number[] {
   const descriptors = readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
     try {
@@ -75,7 +75,7 @@ onSharedStores((openStore) => {
     expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
-    // What they count arrives in the answers of the process that serves.
+    // Their counters appear in the responses of the serving process.
     const { value } = await node.onceAnswered(
       async () =>
         (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
@@ -144,7 +144,7 @@ onSharedStores((openStore) => {
       expect(await lastError()).toMatchObject({ error: "no_replication_node" });
       expect(requestCount).toBe(0);
 
-      // A rule over its own databases needs no connection.
+      // A rule over local databases needs no connection.
       await frontend.call("PUT", "/a");
       const ownRule = { source: "local", databases: ["a"], target: "copy-of-{db}" };
       expect(await frontend.call("PUT", "/_tandem/rules/own?dry_run=true", ownRule)).toMatchObject({

@@ -1,4 +1,4 @@
-/** What a replication leaves out on purpose: it stays behind, is counted, and is no failure. */
+/** Documents omitted by a replication on purpose are counted, and are not failures. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
 
@@ -14,7 +14,7 @@ const attached = (id: string, length: number) => ({
   _attachments: { file: { content_type: "image/png", data: btoa("x".repeat(length)) } },
 });
 
-/** Our own source answers bulk reads; with `use_bulk_get` off each document is read alone. */
+/** The source supports bulk reads; without `use_bulk_get` each document is read individually. */
 const WAYS: readonly (readonly [string, object])[] = [
   ["in bulk", {}],
   ["alone", { use_bulk_get: false }],
@@ -63,7 +63,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     const branch = { start: Number(start) + 1, ids: ["f".repeat(32), hash] };
     const docs = [{ _id: "kept", _rev: `2-${"f".repeat(32)}`, _deleted: true, _revisions: branch }];
     await call("POST", "/_bulk_docs", { new_edits: false, docs });
-    // The winner is the branch that lives.
+    // The winner is the branch that is not deleted.
     const live = { start: 2, ids: ["0".repeat(32), hash] };
     const alive = [{ _id: "kept", _rev: `2-${"0".repeat(32)}`, _revisions: live }];
     await call("POST", "/_bulk_docs", { new_edits: false, docs: alive });

@@ -1,4 +1,4 @@
-/** The commands of README and of pages that have no test of their own, run by a shell as they stand there. */
+/** The commands of README and of pages without their own test, run by a shell as they are. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ let shell: PageShell;
 beforeAll(async () => {
   const user = { COUCHDB_USER: "user", COUCHDB_PASSWORD: "password" };
   data = processes.directory();
-  // Jobs are moved between servers of one uuid.
+  // Jobs are moved between servers with one uuid.
   const ini = `[couchdb]\nuuid = ${"1234".repeat(8)}\n`;
   [node, couch, source, target] = await Promise.all([
     processes.open({ directory: data, ini }),
@@ -50,7 +50,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Pages of which every block is run here, unless a reason says why not. */
+/** Pages of which every block is run here, unless a reason is given. */
 const PAGES = [
   "README.md",
   "docs/backup.md",
@@ -61,7 +61,7 @@ const PAGES = [
 ];
 const ran = new Set<string>();
 
-/** The block of a page that has a text in it, with the addresses and folders of this test. */
+/** The block of a page that contains a text, with the addresses and folders of this test. */
 function take(page: string, part: string): string {
   const block = shellBlocks(page).find(({ text }) => text.includes(part));
   if (block === undefined) throw new Error(`No block of ${page} has ${part}`);

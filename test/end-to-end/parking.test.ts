@@ -1,4 +1,7 @@
-/** Parked jobs between servers: what the watcher of a source asks, and that a change arrives, whatever the source allows. */
+/**
+ * Parked jobs between servers: the watcher's requests to a source, and that changes arrive,
+ * whatever the source permits.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
 
@@ -52,7 +55,7 @@ test.each([
   await pair.here.call("PUT", "/user-7/late", {});
   await arrives("user-7", "late");
   const requests = pair.source.requests.slice(before);
-  // A feed was perhaps asked for before the change; no run asks for one.
+  // A feed may have been requested before the change; no run requests one.
   const asks = asked.test("/_db_updates") ? pair.source.requests : requests;
   expect(asks.some(({ path }) => asked.test(path))).toBe(true);
   const touched = requests.filter(({ path }) => path.includes("_changes"));

@@ -1,4 +1,7 @@
-/** A copier reads one batch ahead from a server while the batch before is written, and delays no retry. */
+/**
+ * A copier reads one batch ahead from a server while the previous batch is written, and delays no
+ * retry.
+ */
 import { afterAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { Processes } from "../support/open-process.ts";
@@ -40,7 +43,7 @@ test("the only copier of a job requests the second batch while the first is writ
     if (!request.path.includes("_bulk_docs")) return forward(request);
     togetherMax.writing = Math.max(togetherMax.writing, ++writing);
     const number = readCounts.length + 1;
-    // The write is not answered before the batch behind it was read.
+    // The write is not answered before the next batch was read.
     while (readCount < Math.min(number + 1, BATCH_COUNT)) {
       await new Promise<void>((resolve) => {
         readMeanwhile = resolve;
@@ -88,7 +91,7 @@ test("a requested retry does not wait for busy copiers", async () => {
         body: JSON.stringify([{ id, rev, error: "forbidden", reason: "not yet" }]),
       };
     }
-    // The other batch, which stays on its way; a retry has one document.
+    // The other batch, which stays in flight; a retry has one document.
     if (docs.length > 1) await new Promise<void>((resolve) => held.push(resolve));
     return forward(request);
   });

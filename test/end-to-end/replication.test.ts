@@ -1,4 +1,4 @@
-/** Two nodes, two processes: what one has arrives on the other, whole. */
+/** Two nodes in two processes: documents are copied completely. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
 import { compare } from "../support/compare.ts";
@@ -15,10 +15,10 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The three ways from one database to another: without a socket, pushed, and pulled. */
+/** Three ways from one database to another: without a socket, pushed, and pulled. */
 const WAYS = ["between local databases", "pushed to another node", "pulled from another node"];
 
-/** Replicates `database` of the first node; returns the copy's URL. */
+/** Replicates `database` of the first node. Returns the copy's URL. */
 async function replicate(way: string, database: string): Promise<string> {
   const isPull = way.startsWith("pulled");
   const source = isPull ? `${here.url}/${database}` : database;

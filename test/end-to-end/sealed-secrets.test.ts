@@ -1,4 +1,4 @@
-/** Secrets of every form that is accepted: they work, and stand nowhere but in the answers to those who may see them. */
+/** Secrets in every accepted form: they work, and appear only in responses to authorized users. */
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 const processes = new Processes();
 const directory = processes.directory();
 
-/** By the form in which a job has it. All but the first are for servers that are not there. */
+/** By the form in which a job has it. All but the first are for servers that do not exist. */
 const SECRETS = {
   password: "Kw7-there-password",
   basic: "Kw7-auth-basic-pass",
@@ -31,7 +31,7 @@ const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
-/** Jobs that are asked for by a document, and once more without one. */
+/** Jobs requested by a document, and again without one. */
 const FORMS = 11;
 
 let here: TandemProcess;
@@ -215,7 +215,7 @@ test("a command changes the key while the node serves", async () => {
   expect(statSync(join(directory, "data.key")).mode & 0o777).toBe(0o600);
   // A rule that only the former key opened would have no source here.
   expect((await ask(admin, "GET", "/_tandem/rules/all")).text).toContain('"source"');
-  // The replication process has followed: it runs a job that only the new key opens.
+  // The replication process has switched: it runs a job that only the new key opens.
   await ask(admin, "PUT", "/_replicator/again", {
     source: `${there.url.replace("://", `://jan:${SECRETS.password}@`)}/films`,
     target: "copy-again",
@@ -257,7 +257,7 @@ test("a command changes the password of a user's jobs, without passing it as an 
     child.child.stdin?.end("Kw7-the-next-password\n");
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
-  // Jobs of two forms, in documents and without, and one document more.
+  // Jobs of two forms, in documents and without, and one additional document.
   const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -273,7 +273,7 @@ test("a command changes the password of a user's jobs, without passing it as an 
 test("documents keep their secrets if a user who sees them replicates, and lose them otherwise", async () => {
   const team = "/team%2f_replicator";
   const ann = "ann:there";
-  // Another server locks jan out, for whom jobs had a wrong password.
+  // Another server locks jan out, because jobs had a wrong password for that user.
   const other = await processes.open({
     environment: { COUCHDB_USER: "ann", COUCHDB_PASSWORD: "there" },
   });

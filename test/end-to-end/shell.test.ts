@@ -1,4 +1,4 @@
-/** `tandem replicate` and `tandem verify`: without a server, with exit codes that mean something. */
+/** `tandem replicate` and `tandem verify`: without a server, with meaningful exit codes. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -152,7 +152,7 @@ test("attachments of equal length are compared by their bytes if one side has th
       ],
     });
   const text = "some text, ".repeat(50);
-  // A server compresses the types that its configuration names.
+  // A server compresses the types in its configuration.
   await put("zipped", text, "text/plain");
   await put("equal", text, "application/octet-stream");
   await put("other", text.toUpperCase(), "application/octet-stream");

@@ -1,4 +1,4 @@
-/** What the engine says when something of FoundationDB is missing or away. */
+/** Errors of the engine if parts of FoundationDB are missing or unreachable. */
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -83,7 +83,7 @@ test.skipIf(!hasCluster)("polls after a short time if no watch is available", as
       ),
     );
     const last = watches.length - 1;
-    // Those without a watch say after their time that there may be something to see.
+    // Those without a watch fire after their time.
     await firing[last];
     expect(fired.size).toBeLessThanOrEqual(100);
     expect(fired.has(0)).toBe(false);
@@ -136,7 +136,7 @@ async function withClusterFile(body: (clusterFile: string) => Promise<void>): Pr
   const directory = await mkdtemp(join(tmpdir(), "tandem-fdb-"));
   try {
     const clusterFile = join(directory, "fdb.cluster");
-    // Nobody listens on the discard port.
+    // No process listens on the discard port.
     await writeFile(clusterFile, "nobody:nowhere@127.0.0.1:9\n");
     await body(clusterFile);
   } finally {

@@ -1,4 +1,6 @@
-/** What the engine asks of FoundationDB's package, and makes of its answers; the package is a fake. */
+/**
+ * Calls of the engine to FoundationDB's package, which is a fake, and the handling of its results.
+ */
 import { expect, test } from "vitest";
 import { utf8Decode, utf8Encode } from "../../src/base/index.ts";
 import type { FdbTransaction, FdbWatch } from "../../src/host/foundationdb/package.ts";

@@ -1,4 +1,4 @@
-/** The embedded store as rows, and a store of such rows. */
+/** Export of the embedded store as rows, and import of such rows. */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -32,7 +32,7 @@ async function stampOf(kv: KeyValueStore): Promise<Versionstamp> {
   return Versionstamp.fromBytes((await kv.read((tx) => tx.get(key))) as Uint8Array);
 }
 
-/** Rows as texts, which are compared faster. */
+/** Rows as strings, which are compared faster. */
 function textOf(rows: readonly KeyValue[]): string[] {
   return rows.flatMap(({ key, value }) => [
     Buffer.from(key).toString("latin1"),
@@ -40,7 +40,9 @@ function textOf(rows: readonly KeyValue[]): string[] {
   ]);
 }
 
-/** Long keys share records of LMDB: those that begin alike, and those whose beginning is a key of its own. */
+/**
+ * Long keys share LMDB records: those with a common prefix, and those whose prefix is itself a key.
+ */
 function longKeys(): string[] {
   const beginning = "k".repeat(4_000);
   return [beginning, `${beginning}a`, `${beginning}b`, "k".repeat(9_000), `m${beginning}`];

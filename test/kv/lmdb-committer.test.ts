@@ -1,4 +1,4 @@
-/** What a commit is said to have become when its wait for the disk failed, and what others did before that was settled. */
+/** Reported outcomes of commits whose sync failed, and concurrent commits of others. */
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -115,7 +115,7 @@ test("carries out a commit that a process of an older version left in its record
   });
 });
 
-/** A record whose row of the log has all keys: the form before `LOG_IS_CUT`. */
+/** A record whose log row contains all keys: the format before `LOG_IS_CUT`. */
 function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])[]): Buffer {
   const parts = rows.flatMap(([key, value]) => {
     const head = Buffer.alloc(6);
@@ -132,14 +132,14 @@ function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])
   return Buffer.concat([checksum, head, bytes]);
 }
 
-/** In the order of their beginnings. */
+/** Sorted by their start. */
 function loggedWrites(database: LmdbDatabase, version: number): unknown {
   const record = database.get(logKey(version));
   const writes = record === undefined ? [] : decodeLogRecord(record).writes.read();
   return writes.toSorted((left, right) => (left.begin < right.begin ? -1 : 1));
 }
 
-/** Where the record of version 1 lies: behind the second root. */
+/** Offset of the record of version 1: after the second root. */
 const SLOT_OFFSET = PAGE_BYTES + PAGE_BYTES / 2 + 512;
 
 interface Store {
@@ -147,7 +147,9 @@ interface Store {
   readonly directory: string;
 }
 
-/** Of whose commits the first one fails behind its record; `whenFailed` runs then, without the lock. */
+/**
+ * A committer whose first commit fails after its record. `whenFailed` runs then, without the lock.
+ */
 async function withCommitter(
   whenFailed: (store: Store) => void,
   body: (committer: LmdbCommitter, store: Store) => void,
@@ -192,7 +194,7 @@ test("a request of several megabytes is written into memory of its size, allocat
   writeRequest(writer, { readVersion: 1, reads: [], writes: [], mutations });
   const { length, buffer } = writer.finish();
   expect(length).toBeGreaterThan(53 * value.length);
-  // Had the room grown by doubling, it would be almost twice as large.
+  // Doubling the buffer would have made it almost twice as large.
   expect(buffer.byteLength - length).toBeLessThan(1_000);
 });
 

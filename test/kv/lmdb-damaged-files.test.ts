@@ -1,4 +1,7 @@
-/** A file that LMDB would end the process for, or take for a new store, is refused in words; a healthy one never is. */
+/**
+ * Files that would crash LMDB, or be mistaken for a new store, are refused with a reason; valid
+ * ones are not.
+ */
 import { closeSync, openSync, readFileSync, statSync, truncateSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -123,7 +126,7 @@ function keyOf(name: string, number: number): Buffer {
   return Buffer.from(`\x01${name}-${number}`);
 }
 
-/** As the later one of the two roots has it. */
+/** According to the later of the two roots. */
 function pageCountOf(file: string): number {
   const bytes = readFileSync(file);
   const roots = [bytes, bytes.subarray(PAGE_BYTES)];

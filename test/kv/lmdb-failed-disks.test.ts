@@ -1,6 +1,7 @@
 /**
- * LMDB on a disk that fails now and then. What a wait for the disk was to put there may be lost without another word, for the
- * system takes it for written. Whatever the machine does next, what was acknowledged is there, and what was refused is not.
+ * LMDB on a disk with temporary failures. Data of a failed sync may be lost silently, because the
+ * system treats it as written. Whatever the machine does next, acknowledged commits are there, and
+ * refused ones are not.
  */
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
@@ -59,10 +60,10 @@ test.skipIf(!canRecordDisks)(
       await writeSome(writer, 4);
       const firstIndex = disk.entries().length;
       disk.fail({ syncs: 5 });
-      // One wait of the commit, and two that were to settle it.
+      // One sync of the commit, and two that were to settle it.
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
-      // LMDB has not been told of the last failures yet.
+      // LMDB has not been notified of the last failures yet.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -81,7 +82,7 @@ test.skipIf(!canRecordDisks)(
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       const other = await disk.open();
       expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
-      // LMDB has not been told of the last failures yet.
+      // LMDB has not been notified of the last failures yet.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);

@@ -1,4 +1,7 @@
-/** Processes that die while they have one of the locks that LMDB's processes share: docs/decisions/0227-the-locks-of-the-dead.md. */
+/**
+ * Processes that die while they hold a lock shared by LMDB's processes:
+ * docs/decisions/0227-the-locks-of-the-dead.md.
+ */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -14,7 +17,7 @@ const SUPPORT = new URL("../support/kv/", import.meta.url);
 const ASKER_FILE = fileURLToPath(new URL("lock-asker.mjs", SUPPORT));
 const STOPPER_SOURCE = fileURLToPath(new URL("lock-stopper.c", SUPPORT));
 
-/** A process that prints lines and takes some. */
+/** A process that prints lines and reads some. */
 class Asker {
   readonly child: ChildProcess;
   readonly #lines: AsyncIterator<string>;

@@ -1,4 +1,7 @@
-/** Commits that wait for LMDB's lock and are not woken when it is released: docs/decisions/0174-knocks-at-the-lock.md. */
+/**
+ * Commits that wait for LMDB's lock and are not woken when it is released:
+ * docs/decisions/0174-knocks-at-the-lock.md.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-/** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
+/** LMDB on a machine with problems: full disks, read-only folders, maps that are too small. */
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -112,7 +112,7 @@ test.skipIf(!canMountMemory)(
       const stored = async (): Promise<number> =>
         (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
       expect(await stored()).toBe(acknowledgedCount);
-      // The same store goes on when there is room.
+      // The same store continues when there is space.
       execFileSync("mount", ["-o", "remount,size=24m", directory]);
       await kv.transact(async (tx) =>
         tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }),
@@ -139,14 +139,14 @@ test.skipIf(!canMountMemory)(
       let acknowledgedCount = 0;
       const fill = async (): Promise<void> => {
         for (;;) {
-          // In places all over the tree, for as many new pages.
+          // Spread over the whole tree, to need as many new pages.
           const key = bytes(`${(acknowledgedCount * 7919) % 10_007}`);
           await kv.transact(async (tx) => tx.set(key, new Uint8Array(900)));
           acknowledgedCount++;
         }
       };
       await expect(fill()).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
-      // As after a failure of the machine, for which the store is not closed either.
+      // As after a failure of the machine, where the store is not closed either.
       await withDirectory(async (copy) => {
         copyFileSync(join(directory, "data.mdb"), join(copy, "data.mdb"));
         const again = await openStore(copy);

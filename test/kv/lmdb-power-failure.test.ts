@@ -1,7 +1,8 @@
 /**
- * What a machine that fails leaves of LMDB's file: all that was written before the last wait for the disk, and any part of what
- * was written since. The files are put together from copies that were taken between the commits. Nothing waits for the root of a
- * small commit, so it may be missing, besides anything of the commit that came next and was never acknowledged.
+ * LMDB's file after a failure of the machine: everything written before the last sync, and any part
+ * of later writes. The files are combined from copies taken between the commits. The root of a
+ * small commit is not synced, so it may be missing, along with any part of the next, unacknowledged
+ * commit.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,12 +23,12 @@ import { withDirectory } from "../support/with-directory.ts";
 const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
-/** Disks keep whole sectors of 512 or more. */
+/** Disks write whole sectors of 512 bytes or more. */
 const PIECE_BYTES = 64;
-/** LMDB's two roots begin its first two pages, and are smaller than a sector. */
+/** LMDB's two roots are at the start of its first two pages, and smaller than a sector. */
 const ROOT_PLACES = [0, 8_192];
 const ROOT_BYTES = 512;
-/** Commits that write so much wait for their root, too. */
+/** Commits of this size sync their root as well. */
 const LARGE_BYTES = 6_000;
 
 const runtime = createSystemRuntime();
@@ -65,7 +66,7 @@ const transactions = fc.array(fc.array(deed, { minLength: 1, maxLength: 5, size:
 interface Stage {
   readonly file: Buffer;
   readonly content: string;
-  /** Of the commit. */
+  /** Whether the commit was large. */
   readonly isLarge: boolean;
 }
 
@@ -160,7 +161,10 @@ function isRoot(place: number): boolean {
   return ROOT_PLACES.some((root) => place >= root && place < root + ROOT_BYTES);
 }
 
-/** Where the files differ there are the pieces of `after` if `isWritten`, and those of `before` otherwise. */
+/**
+ * Where the files differ, takes the pieces of `after` if `isWritten`, and those of `before`
+ * otherwise.
+ */
 function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => boolean): Buffer {
   const file = Buffer.alloc(after.length);
   before.copy(file);
@@ -172,7 +176,7 @@ function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => bool
   return file;
 }
 
-/** What those find who open the store, twice, and write to it. */
+/** The content of the store as read by two successive processes, which also write. */
 async function contentAfterFailure(directory: string, file: Buffer): Promise<string> {
   mkdirSync(directory);
   writeFileSync(join(directory, DATA_FILE), file);

@@ -1,6 +1,6 @@
 /**
- * Several processes on one LMDB store. The stress test is there for whoever upgrades lmdb: 3.x loses its footing within
- * seconds under two writing processes (docs/decisions/0010-lmdb-2.md).
+ * Several processes on one LMDB store. Run the stress test when you upgrade lmdb: 3.x corrupts the
+ * store within seconds under two writing processes (docs/decisions/0010-lmdb-2.md).
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -48,7 +48,7 @@ test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT}
     await Promise.all(names.map((name) => ledger.start(name)));
     for (let kill = 0; kill < KILL_COUNT; kill++) {
       const victim = names[kill % names.length] as string;
-      // Some acknowledgements, so that kills fall into every phase of a group.
+      // Some acknowledgements, so that kills hit every phase of a group.
       await ledger.progress(victim, 1 + Math.floor(Math.random() * 20));
       await ledger.kill(victim);
       const others = names.filter((name) => name !== victim);

@@ -1,4 +1,4 @@
-/** Watches between processes: what wakes them, and that a bell nobody heard does not matter. */
+/** Watches between processes: the signal that wakes them, and that a lost signal does no harm. */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 test("another process's commit wakes a watch, which need not poll", async () => {
-  // No interval ever passes here.
+  // No interval ever elapses here.
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
@@ -35,7 +35,7 @@ test("a watch fires although its process never gets the signal", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     const watch = await kv.transact(async (tx) => tx.watch(key));
-    // Whoever comes now makes another bell.
+    // New processes create another bell.
     await unlink(join(directory, "bell"));
     const other = await openStore(directory);
     await other.transact(async (tx) => tx.set(key, bytes("1")));

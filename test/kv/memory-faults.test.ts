@@ -1,4 +1,4 @@
-/** The memory engine's misbehaviour, by seed: what a simulation rests on. */
+/** Seeded faults of the memory engine, on which simulations are based. */
 import { expect, test } from "vitest";
 import type { Random, Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -136,7 +136,7 @@ function openNodes(
   return { kvs, events };
 }
 
-/** A small generator (mulberry32): good enough to be unlike itself from seed to seed. */
+/** A small generator (mulberry32): different enough from seed to seed. */
 class SeededRandom implements Random {
   #state: number;
 

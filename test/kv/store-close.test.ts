@@ -1,4 +1,4 @@
-/** Closing a store: what waits ends, what commits is waited for, what comes later is refused. */
+/** Closing a store: waits end, pending commits complete, later calls are refused. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => 
       ended.open();
     }),
   ).rejects.toMatchObject(closed);
-  // Either it is committed before the close, or it is told that it was not.
+  // Either it commits before the close, or it is reported as not committed.
   const committing = kv
     .transact(async (tx) => put(tx, "b", "1"))
     .catch((error) => expect(error).toMatchObject(closed));
@@ -81,7 +81,7 @@ function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
   };
 }
 
-/** A clock whose pauses end when a test says so. */
+/** A clock whose pauses end when a test releases them. */
 function heldClock() {
   const { opened, open } = gate();
   const asked: number[] = [];

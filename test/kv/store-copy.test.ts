@@ -1,4 +1,7 @@
-/** A whole store, copied between the embedded engine and one that stands for a cluster; and between LMDB and a live FoundationDB. */
+/**
+ * A whole store, copied between the embedded engine and a stand-in for a cluster, and between LMDB
+ * and a live FoundationDB.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -40,7 +43,10 @@ function openMemory(): KeyValueStore {
   });
 }
 
-/** Several pages of rows of all lengths, each transaction with a row whose key ends with its versionstamp. */
+/**
+ * Several pages of rows of all lengths, and in each transaction a row whose key ends with its
+ * versionstamp.
+ */
 async function fill(kv: KeyValueStore): Promise<void> {
   for (let batch = 0; batch < 30; batch++) {
     await kv.transact(async (tx) => {
@@ -68,7 +74,7 @@ function hexOf(value: Uint8Array): string {
   return ` ${Buffer.from(value).toString("hex")}`;
 }
 
-/** The rows of a feed, in its order. */
+/** The rows of a feed, in order. */
 async function sequence(kv: KeyValueStore): Promise<string[]> {
   const range = { begin: bytes("seq-"), end: bytes("seq.") };
   const { entries } = await kv.read((tx) => tx.getRangePage(range));
@@ -164,7 +170,7 @@ test.each(["cluster", "folder"])(
       const put = target.put.bind(target);
       target.put = async (rows) => {
         await put(rows);
-        // A row of the first page, and as long as before.
+        // A row of the first page, with the same length.
         const value = new Uint8Array(100).fill(rows.length);
         await source.transact(async (tx) => tx.set(bytes("row-0-1"), value));
       };

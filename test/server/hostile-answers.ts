@@ -14,7 +14,7 @@ export interface PeerAnswer {
 }
 
 /**
- * whole with its length
+ *   whole      with its length
  *   chunked    in pieces, complete
  *   length     with a length that is off by this much
  *   cut        a piece, then the end of the connection
