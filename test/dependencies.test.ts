@@ -53,7 +53,7 @@ test("the bill of materials contains exactly the production packages", () => {
   const named = components.map(({ group, name }: { group?: string; name: string }) =>
     group === undefined ? name : `${group}/${name}`,
   );
-  // Optional packages for other machines are not installed on this one.
+  // Optional packages for other platforms are not installed here.
   expect(named.filter((name: string) => !installed.has(name))).toEqual([]);
   expect(named).toEqual(expect.arrayContaining(Object.keys(read("package.json").dependencies)));
 });

@@ -1,4 +1,4 @@
-/** The documentation: its links lead somewhere, and decisions have one form. */
+/** The documentation: its links are valid, and decisions have one form. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,7 +14,7 @@ const pages = [
     .map((name) => join(ROOT, "docs", name)),
 ];
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** The anchors of a page's headings, as GitHub generates them. */
 function anchorsOf(page: string): Set<string> {
   const headings = readFileSync(page, "utf8").matchAll(/^#+ (.+)$/gm);
   return new Set(
@@ -27,7 +27,7 @@ function anchorsOf(page: string): Set<string> {
   );
 }
 
-/** Links to nothing, with where they stand. */
+/** Broken links with their locations. */
 function brokenLinks(page: string, text: string): string[] {
   return [...text.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].flatMap(([, link]) => {
     const [file = "", anchor] = (link as string).split("#");
@@ -81,7 +81,7 @@ test("every page and example names FoundationDB versions tested in clusters.md, 
 
 const INSTALLATION = /npm install [^\n]*foundationdb@[\d.]+/g;
 
-/** Versions of the release series of FoundationDB. */
+/** Versions of FoundationDB's release series. */
 function versionsIn(text: string): readonly string[] {
   return text.match(/(?<![\d.])(?:6\.[23]|7\.[1-4])\.\d+(?![\d.]*\d)/g) ?? [];
 }

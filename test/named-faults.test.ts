@@ -1,4 +1,4 @@
-/** The tables of planted faults name places and tests that exist, and changes that the tool makes. */
+/** The tables of planted faults name existing places and tests, and changes that the tool makes. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";

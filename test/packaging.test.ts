@@ -1,4 +1,4 @@
-/** What is installed: the package, the container, and the examples of how a node is run. */
+/** Installation: the package, the container, and the examples that run a node. */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -30,7 +30,7 @@ const read = (name: string): string => readFileSync(join(ROOT, name), "utf8");
 const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** The package as npm makes it of what is built, unpacked, with this project's packages. */
+/** The package as npm packs the built files, unpacked, with this project's dependencies. */
 function unpacked(): { readonly path: string; readonly files: readonly string[] } {
   const flags = ["--json", "--ignore-scripts", "--pack-destination", directory];
   const [{ filename, files }] = JSON.parse(
@@ -46,7 +46,7 @@ function unpacked(): { readonly path: string; readonly files: readonly string[] 
   return { path, files: files.map((file: { readonly path: string }) => file.path) };
 }
 
-/** A serving program, until `stop`; its lines are read as they come. */
+/** A serving program until `stop`. Its lines are read as they arrive. */
 async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
   const child = spawn(process.execPath, [program, "serve", "--port", "0", "--store", "memory"], {
     env: { ...process.env, ...environment },
@@ -96,7 +96,7 @@ test.each([
   else expect(ended.stderr).toContain(`needs Node.js 20.15 or later, and this is ${version}`);
 });
 
-/** Until the file holds exactly this. */
+/** Waits until the file contains exactly this. */
 async function onceSaid(file: string, text: string): Promise<void> {
   const found = deferred();
   const look = () => {
@@ -142,7 +142,10 @@ test("the Dockerfile is valid, copies all files of the package, and builds from 
   for (const name of given) expect(readdirSync(ROOT)).toContain(name);
 });
 
-/** The errors of the schema of compose files. Its members named "id" are from a draft that the validator does not know. */
+/**
+ * The schema errors of a compose file. Its members named "id" are from a draft that the validator
+ * does not support.
+ */
 function composeErrors(file: unknown) {
   const withoutIds = JSON.stringify({ ...composeSchema, $schema: undefined }, (name, value) =>
     name === "id" && typeof value === "string" ? undefined : value,
@@ -215,7 +218,7 @@ test.skipIf(!isThere("systemd-analyze"))("systemd accepts the unit", () => {
   expect(check(unit.replace("Restart=", "Restrat=")).said).toContain("Restrat");
 });
 
-/** The check of a proxy's own program, and what its file is wrapped in to be whole. */
+/** The check command of each proxy, and a wrapper that completes its configuration file. */
 const PROXIES: readonly (readonly [string, string, string[], (text: string) => string])[] = [
   [
     "nginx.conf",

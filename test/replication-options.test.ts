@@ -1,4 +1,7 @@
-/** The options of a replication are what their table says: in documents and bodies, and in the configuration. */
+/**
+ * The options of a replication match their table: in documents and bodies, and in the
+ * configuration.
+ */
 
 import { expect, test } from "vitest";
 import { FAR_BOUNDS, type Option, REPLICATION_OPTIONS, WEIGHT } from "../src/contract/index.ts";
@@ -17,7 +20,7 @@ const SETTINGS = Object.entries(REPLICATION_OPTIONS) as [
 ][];
 const ROWS: readonly Option[] = [...SETTINGS.map(([, option]) => option), WEIGHT];
 
-/** Values at the bounds of an option, inside and outside; each also as a text of the configuration. */
+/** Values at the limits of an option, inside and outside, also as configuration strings. */
 function values(option: Option): { readonly right: unknown[]; readonly wrong: unknown[] } {
   if (option.kind === "boolean") return { right: [true, false], wrong: ["yes", 1] };
   if (option.kind === "choice") return { right: [...option.choices], wrong: ["Skip", "drop"] };

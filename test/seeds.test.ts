@@ -1,4 +1,4 @@
-/** docs/spec/seeds.md says where each requirement is met, and which test fails without it: what it names is there. */
+/** docs/spec/seeds.md lists the source and the test of each requirement: every reference exists. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
@@ -11,7 +11,9 @@ function pathOf(path: string, base: URL): string {
   return fileURLToPath(new URL(path, base));
 }
 
-/** Titles of the tests of a file: the first argument of `test(…)`, `test.each(…)(…)` and their like. */
+/**
+ * Titles of the tests in a file: the first argument of `test(…)`, `test.each(…)(…)` and the like.
+ */
 function titlesOf(path: string): readonly string[] {
   const known = titlesByPath.get(path);
   if (known !== undefined) return known;
@@ -31,7 +33,7 @@ function titlesOf(path: string): readonly string[] {
   return titles;
 }
 
-/** A text, and of a template what stands around its values. */
+/** The text of a string literal; for a template, the text between its values. */
 function textOf(node: ts.Node | undefined): string | undefined {
   if (node === undefined) return undefined;
   if (ts.isStringLiteralLike(node)) return node.text;
@@ -39,7 +41,7 @@ function textOf(node: ts.Node | undefined): string | undefined {
   return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("…");
 }
 
-/** Titles that a table of `test.each` makes of `%s`, by the text that each of its rows begins with. */
+/** Titles that a table of `test.each` generates from `%s`, using the first string of each row. */
 function ofRows(title: string, callee: ts.Expression, source: ts.SourceFile): readonly string[] {
   if (!title.includes("%s") || !ts.isCallExpression(callee)) return [];
   const [given] = callee.arguments;
@@ -57,7 +59,7 @@ function unwrapped(table: ts.Expression): readonly ts.Expression[] {
   return ts.isArrayLiteralExpression(table) ? table.elements : [];
 }
 
-/** The value of a constant of the file. */
+/** The value of a constant in the file. */
 function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefined {
   const declared = source.statements
     .filter((statement) => ts.isVariableStatement(statement))
@@ -68,7 +70,10 @@ function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefi
 
 const titlesByPath = new Map<string, readonly string[]>();
 
-/** Whether what is called is `test`, a member of it, or what such a member has returned; but no skipped test. */
+/**
+ * Whether the callee is `test`, a member of it, or the result of such a member, except skipped
+ * tests.
+ */
 function isTest(callee: ts.Expression): boolean {
   if (ts.isIdentifier(callee)) return callee.text === "test";
   if (ts.isCallExpression(callee)) return isTest(callee.expression);
@@ -76,7 +81,7 @@ function isTest(callee: ts.Expression): boolean {
   return !["skip", "todo"].includes(callee.name.text) && isTest(callee.expression);
 }
 
-/** What a row says of our tests that is not so: titles are those of the file before them. */
+/** Wrong references to our tests in a row. A title belongs to the preceding file. */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];
   let titles: readonly string[] = [];
@@ -92,7 +97,7 @@ function testMistakes(cell: string): string[] {
   return found;
 }
 
-/** What a row says that is not so. */
+/** Mistakes in a row. */
 function mistakes(row: string): string[] {
   const cells = row.split("|").map((cell) => cell.trim());
   const [, requirement = "", source = "", places = "", tests = "", verdict = ""] = cells;
@@ -134,7 +139,7 @@ test.each([
     "not found: reference on the page",
   ],
   [
-    // The text is in that file, and no test has it as its title.
+    // The file contains the text, but not as a title.
     `| A. | S | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* | holds |`,
     "not found: fileURLToPath",
   ],

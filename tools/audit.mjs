@@ -1,6 +1,7 @@
 /**
- * `npm run audit`: asks the registry for advisories about the packages that a server runs with. Ends with 1 when there is one that
- * `accepted-advisories.json` does not explain, and with 2 when the registry does not answer.
+ * `npm run audit`: asks the registry for advisories about production packages. Exits with 1 if
+ * there is one that `accepted-advisories.json` does not explain, and with 2 if the registry does
+ * not respond.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

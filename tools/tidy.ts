@@ -1,6 +1,7 @@
 /**
- * Checks of the sources that neither compiler nor linter makes: which layer may import which, no clock or chance in the core, no
- * circles of imports, and no marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
+ * Source checks beyond compiler and linter: import directions between layers, no clock or
+ * randomness in the core, no import cycles, no leftover marks, and plain comments. `npm test` runs
+ * it; a test triggers each rule.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
@@ -8,7 +9,10 @@ import { folderCircle, importCircle } from "./import-circles.ts";
 import { JSON_PARSE_USES } from "./json-parse-uses.ts";
 import { commentProblems, PLAIN_LAYERS } from "./plain-comments.ts";
 
-/** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
+/**
+ * The layers that each layer may import. References between the TypeScript projects are transitive;
+ * these are exact.
+ */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
   base: [],
   contract: ["base"],
@@ -56,7 +60,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
-  // Runs in browsers, and knows the API and its contract.
+  // Runs in browsers, with the API and its contract only.
   dashboard: ["contract"],
   cli: [
     "base",
@@ -74,7 +78,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
 /** The part of the API that serves replications: no other may import the replicator. */
 const REPLICATION_RESOURCES = "api/replication/";
 
-/** Layers that may name the machine. */
+/** Layers that may use the machine directly. */
 const OUTER = new Set(["host", "server", "cli", "dashboard"]);
 
 const CORE_BANS: readonly (readonly [RegExp, string])[] = [
@@ -83,7 +87,7 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bMath\.random\b/, "Math.random: take a Random"],
 ];
 
-/** The one use of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
+/** The only callers of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
 const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 
 /** Not in tests, whose lists have a known length. */
@@ -108,7 +112,7 @@ const JSON_PARSE = /^(?!\s*(\*|\/[*/])).*\bJSON\.parse\b(?!`)/;
 
 const TEST_FILE = /\.(test|fuzz|fixture)\.tsx?$/;
 
-/** Problems with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
+/** Problems with one file under `src/`: `path:line: problem`. `path` is relative to `src/`. */
 export function checkSource(path: string, text: string): string[] {
   const layer = path.split("/")[0] as string;
   const problems: string[] = [];
@@ -123,7 +127,7 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
-    // The dashboard knows no other layer.
+    // The dashboard imports no other layer.
     if (coder !== undefined && layer !== "dashboard" && !URI_COMPONENTS.has(path)) {
       report(`${coder} throws for outside text: use percentEncode or percentDecode of protocol`);
     }
@@ -147,7 +151,7 @@ export function checkSource(path: string, text: string): string[] {
   return problems;
 }
 
-/** What is wrong with the imports of files, and of folders, by each other. Paths are relative to `src/`. */
+/** Import cycles between files and between folders. Paths are relative to `src/`. */
 export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
   const code = [...sources].filter(([path]) => !TEST_FILE.test(path));
   const circles = [importCircle(sources), folderCircle(new Map(code))];

@@ -1,4 +1,7 @@
-/** `couch_replicator_bulk_get_tests`: what is read in bulk, what alone, and who decides. */
+/**
+ * `couch_replicator_bulk_get_tests`: documents read in bulk or individually, and the option that
+ * decides.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ATTACHED, count, documents, openPair, type Pair } from "./pair.fixture.ts";
 
@@ -14,7 +17,7 @@ const DESIGN = Array.from({ length: COUNT }, (_, number) => ({ _id: `_design/d${
 const SINGLE = /open_revs=/;
 const WRITTEN_ALONE = /^(_design\/|doc-).*new_edits=false/;
 
-/** Bulk reads, single reads, single writes. */
+/** Numbers of bulk reads, single reads, and single writes. */
 async function requestsOf(database: string, docs: readonly object[], more: object) {
   await pair.fill(database, docs);
   pair.reset();

@@ -1,4 +1,6 @@
-/** What documents may be and how many: limits of the target, branches, selections, and the target that is made. */
+/**
+ * Limits on documents: those of the target, many leaves, filters, and the creation of the target.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";
@@ -16,7 +18,10 @@ async function differences(database: string): Promise<readonly string[]> {
 }
 
 describe("attachments_too_large", () => {
-  /** A target that takes attachments of so many bytes: a request with a larger one is refused whole, as by CouchDB. */
+  /**
+   * A target with this size limit for attachments: it refuses a request with a larger one as a
+   * whole, like CouchDB.
+   */
   function takeAttachmentsOf(bytesMax: number): void {
     pair.target.intercept(async (request, forward) => {
       const text = request.body.toString();
@@ -102,7 +107,7 @@ describe("small_max_request_size", () => {
 
 const hash = (number: number): string => number.toString(16).padStart(32, "0");
 
-/** A document with so many leaves. */
+/** A document with this many leaves. */
 function branches(_id: string, leafCount: number, more: object = {}): object[] {
   return Array.from({ length: leafCount }, (_, number) => ({
     _id,
@@ -163,7 +168,8 @@ test("should_replicate_docs_with_missed_att_stubs: a target without the intermed
     const { body } = await pair.here.call("GET", `/${database}/doc`);
     await pair.here.call("PUT", `/${database}/doc`, { ...body, number });
   }
-  // A target that has lost the bytes though it knows an ancestor: CouchDB's answer to a stub of these.
+  // A target that has lost the bytes although it has an ancestor: CouchDB's response to a stub of
+  // these.
   let refused = 0;
   pair.target.intercept(async (request, forward) => {
     const isStub = request.method === "PUT" && request.body.includes('"stub":true');
@@ -219,7 +225,7 @@ describe("selections", () => {
     await pair.fill(database, docs);
     const { body } = await pair.replicate(database, { doc_ids: ids });
     expect(await pair.ids(database)).toEqual(arrived);
-    // What CouchDB keeps for them beside the history.
+    // CouchDB's additional statistics for document ids.
     expect(body).toMatchObject({
       docs_read: arrived.length,
       docs_written: arrived.length,

@@ -1,4 +1,7 @@
-/** Jobs of documents and bodies, as `_scheduler` shows them: `couch_replicator_db_tests`, `…_transient_jobs_tests` and others. */
+/**
+ * Jobs of documents and bodies, as shown by `_scheduler`: `couch_replicator_db_tests`,
+ * `…_transient_jobs_tests` and others.
+ */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
@@ -172,7 +175,7 @@ describe("retain_stats", () => {
         id = body._local_id;
       },
       cancel: () => pair.here.call("POST", "/_replicate", { replication_id: id, cancel: true }),
-      /** Stops the run in good order, and starts it again. */
+      /** Stops the run cleanly, and starts it again. */
       rest: async () => {
         const path = `/_tandem/jobs/${encodeURIComponent(id)}`;
         await pair.here.call("POST", `${path}/_pause`);
@@ -251,7 +254,7 @@ describe("use_checkpoints", () => {
 });
 
 describe("since_seq", () => {
-  /** Four documents; the sequence behind the first two. */
+  /** Four documents. Returns the sequence after the first two. */
   async function fill(database: string): Promise<string> {
     await pair.fill(database, documents(2));
     const { body } = await pair.here.call("GET", `/${database}/_changes`);

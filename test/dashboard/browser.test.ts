@@ -1,4 +1,7 @@
-/** The dashboard in a browser, on real programs: a night with failing jobs, hostile words, and users who only read. */
+/**
+ * The dashboard in a browser with real programs: an incident with failing jobs, hostile text, and
+ * read-only users.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
@@ -15,7 +18,7 @@ import {
   visit,
 } from "./browser.fixture.ts";
 
-/** The jobs of the night, by why they fail. */
+/** The jobs of the incident by cause of failure. */
 const AWAY_COUNT = 90;
 const REFUSED_COUNT = 70;
 const MISSING_COUNT = 40;
@@ -44,7 +47,10 @@ async function addUser(name: string, roles: readonly string[]) {
   await ask("PUT", `/_users/org.couchdb.user:${name}`, document);
 }
 
-/** From the control that had the focus to the one that has it: how many controls further in the document, and how many follow. */
+/**
+ * Tab order: the distance from the previously focused control to the current one, in controls, and
+ * how many follow.
+ */
 const STEP = `(() => {
   const controls = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
     .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.disabled && element.tabIndex >= 0);
@@ -54,12 +60,15 @@ const STEP = `(() => {
   return [step, controls.length - 1 - now, document.activeElement.outerHTML.slice(0, 100)];
 })()`;
 
-/** How a document of a replication has them. */
+/** Credentials in a replication document. */
 interface Login {
   readonly basic: { readonly username: string; readonly password: string };
 }
 
-/** The regions that scroll, and whether the focus comes to them or into them. No browser's help counts: some make them focusable. */
+/**
+ * The scrollable areas, and whether they or a control inside can be focused. Independent of the
+ * browser, some of which make them focusable.
+ */
 const SCROLLING = `[...document.querySelectorAll("*")].flatMap((element) => {
   const { overflowX, overflowY } = getComputedStyle(element);
   const scrolls = (overflow, hidden) => /auto|scroll/.test(overflow) && hidden > 0;
@@ -109,7 +118,7 @@ async function makeTrouble() {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    // A run that goes well for a second is a success.
+    // A run that succeeds for a second counts as a success.
     const ini =
       "[chttpd_auth_lockout]\nmode = off\n[replicator]\nhealth_threshold_sec = 1\ncheckpoint_interval = 500\n";
     node = await processes.open({ ...GUARDED, ini });
@@ -188,7 +197,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("checkbox").count()).toBe(0);
     await show("/jobs/_replicator%2Fgood");
     await page.getByText("may not read the document").waitFor();
-    // What the page asks for when it comes, it has asked for when it asks for the job again.
+    // The initial requests of the page are complete when it requests the job again.
     await page.waitForResponse(/\/_tandem\/jobs\/_replicator%2Fgood$/);
     expect(asked).not.toContain("/_replicator/good");
     expect(await buttons.count()).toBe(0);
@@ -234,7 +243,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("ids and errors are shown as text, whatever they contain", async () => {
-    // It lets its databases be opened, and refuses the rest with these words.
+    // It lets its databases be opened, and refuses other requests with this text.
     const hostile = createServer(({ url }, response) => {
       const isDatabase = /^\/x-\d\/?$/.test(url ?? "");
       response.writeHead(isDatabase ? 200 : 403, { "Content-Type": "application/json" });
@@ -311,7 +320,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
-    // The databases are there again; from now on jobs may be tried by themselves as well.
+    // The databases exist again; from now on jobs may be retried automatically as well.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
@@ -319,7 +328,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
     await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
-    // Somebody has changed a password.
+    // A password was changed.
     await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
     const dialog = page.getByRole("dialog");
     expect(await dialog.getByLabel("Server").inputValue()).toBe(node.url);
@@ -329,7 +338,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();
     await page.getByText(`${AWAY_COUNT} jobs in 1 group`).waitFor();
 
-    // The last server stays away.
+    // The last server stays unreachable.
     await page.getByRole("button", { name: /^Pause unreachable/ }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByRole("link", { name: new RegExp(`^Paused\\s*${AWAY_COUNT}`) }).waitFor();
@@ -471,7 +480,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       attachments: { max_bytes: 0 },
     };
     const sent = page.locator(".outcome pre");
-    // What was typed last is sent last.
+    // The last input is sent last.
     await sent.first().getByText('"max_bytes": 0').waitFor();
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);
@@ -517,7 +526,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("create_target").check();
     await target.getByText("Does not exist yet and will be created.").waitFor();
 
-    // Half of a password is tried nowhere, however long one thinks of the rest.
+    // A partial password is never tried, however long the user pauses.
     await page.getByLabel("Target login").selectOption("basic");
     await page.getByLabel("Target user").fill("ann");
     await page.getByLabel("Target password").pressSequentially("wro");
@@ -577,7 +586,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     ] as const) {
       await show(view);
       await page.getByText(landmark).first().waitFor();
-      // What is shown stays as it is.
+      // The display stays the same.
       await page.getByRole("button", { name: "Pause view" }).press("Enter");
       await page.getByRole("button", { name: "Resume view" }).waitFor();
       const skip = page.getByRole("button", { name: "Skip to the content" });

@@ -1,4 +1,4 @@
-/** How the dashboard bears that its connection, its session or one of its pages ends. */
+/** Behaviour of the dashboard when its connection, its session or one of its pages fails. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../support/deferred.ts";
@@ -12,12 +12,12 @@ let browser: Browser;
 const FEED = /\/_tandem\/events\?/;
 const FEED_ENDS = { predicate: (request: { url(): string }) => FEED.test(request.url()) };
 
-/** Any request that the node answers with 401 makes the page do this. */
+/** The event that the page dispatches after a response with 401. */
 const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
-/** What an answer changes can be seen by then. */
+/** The effect of a response is visible by then. */
 const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
-/** As if the user looked at another page, or at this one again. */
+/** Simulates switching away from the page, or back. */
 function look(page: Page, state: "visible" | "hidden") {
   return page.evaluate(`(() => {
     Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
@@ -101,7 +101,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Source address").fill("films");
     const endsSession = async () => {
       await page.context().clearCookies();
-      // The check of what is typed meets the end of the session.
+      // The validation of the input notices the end of the session.
       await page.getByLabel("Target address").fill("copy");
       await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     };

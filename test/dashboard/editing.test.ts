@@ -1,4 +1,4 @@
-/** What operators write with the forms of the dashboard is what they see, and arrives as it was meant. */
+/** Input in the forms of the dashboard is sent as shown. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -12,7 +12,7 @@ function ask(method: string, path: string, body?: unknown) {
   return askNode(node, method, path, body);
 }
 
-/** Until the database has the document of the source. */
+/** Waits until the database has the document of the source. */
 function onceCopied(database: string) {
   return node.onceAnswered(
     () => ask("GET", `/${database}/moon`),
@@ -20,7 +20,7 @@ function onceCopied(database: string) {
   );
 }
 
-/** Answers to such requests wait until they are let go. */
+/** Holds responses to matching requests until they are released. */
 async function hold(page: Page, address: RegExp): Promise<() => void> {
   let letGo = () => {};
   const held = new Promise<void>((resolve) => {

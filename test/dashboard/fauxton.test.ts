@@ -1,4 +1,4 @@
-/** Fauxton as it is, on a real program: its pages of replications and of active tasks. */
+/** Unmodified Fauxton with a real program: its pages of replications and of active tasks. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";
@@ -21,7 +21,7 @@ async function ask(method: string, path: string, body?: unknown) {
   return (await response.json()) as Record<string, unknown>;
 }
 
-/** Whose user has logged in. */
+/** Opens Fauxton with a logged-in user. */
 async function openFauxton(): Promise<{ page: Page; show: (view: string) => Promise<void> }> {
   const { page } = await openPage(browser);
   const show = async (view: string) => {

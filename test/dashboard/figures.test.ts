@@ -1,4 +1,4 @@
-/** What the dashboard computes by itself. */
+/** Computations of the dashboard. */
 
 import { describe, expect, test } from "vitest";
 import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";

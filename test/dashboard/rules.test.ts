@@ -1,4 +1,4 @@
-/** The pages of rules, with a node that has them made up here. */
+/** The pages of rules, with a mocked node. */
 import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Rule, RulePlan } from "../../src/contract/index.ts";
@@ -50,7 +50,7 @@ interface Asked {
   readonly body: unknown;
 }
 
-/** Answers for rules, and remembers what was asked. */
+/** Responds to requests about rules, and records them. */
 async function mock(page: Page): Promise<Asked[]> {
   const asked: Asked[] = [];
   await page.route("**/_tandem/rules**", async (route: Route) => {
@@ -159,7 +159,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await plan.getByText("1 lose their job (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
-    // Another rule would do something else.
+    // Another rule would have other effects.
     await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Save rule" }).click();

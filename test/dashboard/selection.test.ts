@@ -1,4 +1,4 @@
-/** Commands for selected jobs, in a browser: what they touch, and what takes them back. */
+/** Commands for selected jobs, in a browser: the affected jobs, and undo. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -45,7 +45,7 @@ async function paused(): Promise<readonly string[]> {
 
 const tick = (page: Page, id: string) => page.getByLabel(`Select _replicator/${id}`).check();
 
-/** Carries out a command for what is selected, and resolves with the heading of its dialog. */
+/** Runs a command for the selected jobs, and resolves with the heading of its dialog. */
 async function command(page: Page, verb: string): Promise<string | null> {
   const button = { name: verb, exact: true };
   await page.getByRole("button", button).click();

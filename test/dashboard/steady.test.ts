@@ -1,15 +1,18 @@
-/** What the dashboard keeps in its place while a hand is at it. The groups that fail are made up here, and the time of the page. */
+/**
+ * Elements of the dashboard that stay in place while the pointer is on them. The failing groups and
+ * the page's clock are mocked.
+ */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FailingGroup } from "../../src/contract/index.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
-/** Longer than a page waits before it reads its figures again. */
+/** Longer than the refresh interval of a page. */
 const ROUND_MS = 12_000;
-/** Later than it can be by itself when the time of a page is told to stand still. */
+/** Later than real time can be when the page's clock is paused. */
 const LATER_MS = 600_000;
-/** Shorter than a hand may rest. */
+/** Shorter than the time for which a pointer may rest. */
 const STEP_MS = 2_000;
 
 let processes: Processes;
@@ -22,7 +25,7 @@ function groupAt(host: string, count: number): FailingGroup {
   return { class: "unreachable", side: "source", host, count, since, next_try: null, ...told };
 }
 
-/** Answers with the groups that are set last. */
+/** Responds with the groups that were set last. */
 async function mockFailing(page: Page, first: readonly FailingGroup[]) {
   let groups = first;
   await page.route("**/_tandem/failing", (route) => {
@@ -42,14 +45,14 @@ interface Place {
 }
 
 /**
- * A pointer that comes there. It has to be there before an answer changes: what a page asked before its time stood still may be answered
- * after the change.
+ * Moves the pointer there. It has to arrive before a response changes: requests sent before the
+ * clock was paused may be answered after the change.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);
 }
 
-/** A pointer that moves there, in a time in which a page reads its figures again twice. */
+/** Moves the pointer there, during two refreshes of the page. */
 async function handAt(page: Page, { x, y }: Place) {
   for (let step = 0; step < (2 * ROUND_MS) / STEP_MS; step++) {
     await page.mouse.move(x + 10 + step, y + 10);
@@ -78,7 +81,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const rows = page.locator(".group");
     const hosts = () => page.locator(".group-host").allTextContents();
     await page.getByText("10 jobs in 3 groups").waitFor();
-    // From now on the time of the page stands still, unless it is told to go on.
+    // From now on the page's clock stands still, unless it is advanced.
     await page.clock.pauseAt(Date.now() + LATER_MS);
     const box = await rows.nth(1).boundingBox();
     if (box === null) throw new Error("The second group is not drawn");

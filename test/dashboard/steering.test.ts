@@ -1,4 +1,7 @@
-/** What operators change with the dashboard beside jobs: settings, budgets, where a job begins; and the log of what was decided. */
+/**
+ * Operations in the dashboard other than job control: settings, budgets, start sequences, and the
+ * log of decisions.
+ */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -130,7 +133,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("the event log loads older pages to its start, and new events as they occur", async () => {
-    // More than a page of them. How many a pause makes depends on how far the job had come.
+    // More than one page. The number of events of a pause depends on the progress of the job.
     const past = (query: string) =>
       ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
         before: string | null;

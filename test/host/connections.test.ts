@@ -1,4 +1,7 @@
-/** Connections that keep a node's places without using them. That a socket stands still is an event, which the tests emit. */
+/**
+ * Connections that occupy a node's slots without using them. Stalled sockets are simulated by
+ * emitting the event.
+ */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { EventEmitter, once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -69,7 +72,7 @@ async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
         received += bytes.toString();
       });
       socket.on("error", () => {});
-      // A connection that is reset is closed, too.
+      // A connection that is reset is closed as well.
       const closed = new Promise<string>((resolve) =>
         socket.once("close", () => resolve(received)),
       );

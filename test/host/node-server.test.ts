@@ -1,4 +1,7 @@
-/** What a request's signal tells its handler: that the client has gone, or that the server stops; and how answers are sent. */
+/**
+ * The signal of a request aborts when the client disconnects or the server stops; and the sending
+ * of responses.
+ */
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect, Socket } from "node:net";
@@ -19,7 +22,10 @@ async function open(api: Api): Promise<NodeServer> {
   return server;
 }
 
-/** An API that answers nothing before the request's signal aborts; `arrived` resolves with the first request. */
+/**
+ * An API that responds only after the request's signal aborts. `arrived` resolves with the first
+ * request.
+ */
 function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest> } {
   let arrive: (call: ApiRequest) => void;
   const arrived = new Promise<ApiRequest>((resolve) => {
@@ -58,7 +64,8 @@ test("a stopping server aborts requests, sends the responses and closes idle con
   const server = await open(api);
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
   await arrived;
-  // The timer that destroys connections whose client does not read never fires: the server has to close the kept one.
+  // The timer that destroys connections of clients that do not read never fires: the server has to
+  // close the idle one.
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   const closed = server.close();
   vi.useRealTimers();
@@ -67,7 +74,7 @@ test("a stopping server aborts requests, sends the responses and closes idle con
 });
 
 test("what a response writes at once is sent immediately, without waiting for the rest", async () => {
-  // What each write of any socket comes to.
+  // Results of each write to a socket.
   const writes = vi.spyOn(
     Socket.prototype as unknown as { _writeGeneric(): void },
     "_writeGeneric",

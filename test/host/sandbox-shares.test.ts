@@ -1,4 +1,7 @@
-/** Functions of many users and databases: none of them keeps the others waiting, and all together have a bound. */
+/**
+ * Functions of many users and databases: none of them blocks the others, and all together are
+ * bounded.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
@@ -63,7 +66,7 @@ test.each([
 test("functions of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
-  // As many as there are threads, whoever they belong to.
+  // As many as there are threads, whoever owns them.
   const endless = ["a", "b", "c"].map((user) => ask(ENDLESS, { user, database: user, signal }));
   const settled = Promise.allSettled(endless);
   const waiting = ask(SHORT, { user: "ann", database: "films" });
@@ -85,7 +88,7 @@ test("a long call of many documents is split, and others take turns in between",
   expect(await Promise.all(long)).toEqual(Array(3).fill(Array(12).fill(true)));
 });
 
-/** Makes billions of comparisons. */
+/** Causes billions of comparisons. */
 const SLOW_SELECTOR = JSON.stringify({ $or: Array(400).fill({ list: { $all: [[1]] } }) });
 const LONG_LIST = JSON.stringify({ list: Array(1_500_000).fill([0]) });
 

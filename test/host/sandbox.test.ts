@@ -226,14 +226,14 @@ test("state left by one design document is invisible to another", async () => {
 });
 
 describe("a long argument", () => {
-  /** Of characters that have one to four bytes each, so that some stand where it is cut. */
+  /** Characters of one to four bytes, so that some are split. */
   const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
 
-  /** What the expression of `doc`, `old` and `this` says, when it is asked with these texts. */
+  /** The result of an expression over `doc`, `old` and `this`, for these texts. */
   async function shown(expression: string, ...texts: readonly string[]): Promise<unknown> {
     const filter = `function (doc, old) { throw { forbidden: JSON.stringify(${expression}) }; }`;
     const code = codeOf({ lib: { m: "exports.n = 7;" }, long: LONG, validate_doc_update: filter });
-    // Cut somewhere, as an argument comes.
+    // Split at some position, like an argument.
     const cut = (text: string): LongText => {
       const bytes = utf8Encode(text);
       return [bytes.subarray(0, 5), bytes.subarray(5)];
@@ -314,7 +314,7 @@ describe("a call sees nothing of an earlier one", () => {
     const lib = { state: "var n = 0; exports.next = function () { return ++n; };" };
     const code = codeOf({ lib, filters: { f: source } });
     const call = callOf("", { code });
-    // Modules are compiled ahead after the first call that needs them.
+    // Modules are precompiled after the first call that needs them.
     for (let count = 0; count < 4; count++) {
       const answer = await run(call, '[{"n":1}]').catch((error: { error: string }) => error.error);
       expect(answer).toEqual(body.includes("throw") ? "Error" : [false]);

@@ -36,7 +36,7 @@ async function listen(server: Server | ReturnType<typeof createTcpServer>): Prom
   return (server.address() as AddressInfo).port;
 }
 
-/** Says who asked: the name in the client's certificate. */
+/** Responds with the name in the client's certificate. */
 function openTlsServer(): Promise<number> {
   const options = {
     cert: pem("server.pem"),
@@ -209,7 +209,9 @@ interface ProxyLog {
   readonly lines: string[];
 }
 
-/** Forwards plain requests and tunnels the others, for those who say `user:secret`. */
+/**
+ * Forwards plain requests and tunnels the others, for clients with the credentials `user:secret`.
+ */
 async function openProxy(): Promise<ProxyLog> {
   const lines: string[] = [];
   const expected = `Basic ${Buffer.from("user:s@cret").toString("base64")}`;
@@ -355,7 +357,7 @@ test("an unused connection is kept for others, and closed after its time", async
   const { signal } = new AbortController();
   const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
   for (let count = 0; count < 20; count++) await readText(await undici.fetch(request));
-  // A connection is free a moment after its answer was read.
+  // A connection is free shortly after its response was read.
   expect(closed.length).toBeLessThanOrEqual(2);
   await Promise.all(closed);
   const before = closed.length;

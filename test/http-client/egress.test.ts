@@ -1,4 +1,4 @@
-/** Where requests may go, with real sockets and a resolver that answers what a test says. */
+/** Permitted destinations of requests, with real sockets and a resolver controlled by the test. */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -29,7 +29,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A server on loopback, and the connections that came. */
+/** A server on loopback, and its connections. */
 async function listen(server: Server | ReturnType<typeof createTcpServer>) {
   const sockets: Socket[] = [];
   server.on("connection", (socket: Socket) => sockets.push(socket));
@@ -50,7 +50,7 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
   return new EgressRules(parsed(allow), parsed(deny));
 }
 
-/** Requests under rules, with names that resolve to what `addresses` says at the time. */
+/** Requests under rules, with names that resolve to the current `addresses`. */
 function openFetch(egressRules: () => EgressRules, addresses: () => readonly string[] = () => []) {
   const asked: string[] = [];
   const resolve: Resolve = (host, _, callback) => {
@@ -152,7 +152,7 @@ test("changed rules apply immediately, also to connections kept open", async () 
   );
   const url = `http://kept.example:${port}/`;
   await Promise.all(Array.from({ length: 10 }, () => get(fetch, url)));
-  // Until one is used again: so are the others then.
+  // Repeats until one is used again: then the others are, too.
   for (let count = 0; count < sockets.length; ) {
     count = sockets.length;
     await get(fetch, url);

@@ -1,11 +1,11 @@
-/** The first build of an index: a job that any node goes on with. */
+/** The first build of an index: a job that any node can continue. */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { INDEX_JOB_TYPE, type IndexState } from "../../src/indexes/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
-/** More than a page, and more than a query does by itself. */
+/** More than a page, and more than a query indexes by itself. */
 const DOCUMENT_COUNT = 1_200;
 const DESIGN = JSON.stringify({
   language: "query",
@@ -55,7 +55,7 @@ async function onceReady(node: Node): Promise<void> {
   await onceState(node, ({ isReady }) => isReady);
 }
 
-/** The state of the first build that passes. */
+/** Waits until the state of the first build matches. */
 async function onceState(
   { kv, databases, indexes }: Node,
   passes: (state: IndexState) => boolean,
@@ -120,7 +120,7 @@ test("another node finishes a build that a node abandoned", async () => {
   const second = await open(storage);
   second.start();
   const { doneCount } = await onceState(second, ({ isReady }) => isReady);
-  // Nothing is done twice. The design document is looked at, too.
+  // Nothing is done twice. The design document is checked as well.
   expect(doneCount).toBe(DOCUMENT_COUNT + 1);
   expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
 });
@@ -166,7 +166,7 @@ test("indexes documents so large that each needs its own page", async () => {
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
   expect(await node.indexBuilds.whenReady(database, 1, stopping.signal)).toBe(true);
   expect(await indexed(node)).toHaveLength(count);
-  // A page of ten, and then one for each.
+  // A page of ten, and then one per document.
   expect(pageCount).toBeGreaterThan(count - 10);
 });
 
@@ -190,7 +190,7 @@ test("a deleted index or database leaves neither entries nor a job", async () =>
   await node.kv.read(async (tx) => {
     const { indexSubspace } = await node.databases.open(tx, "films");
     const { entries } = await tx.getRangePage(indexSubspace.range());
-    // What is left is the number of the next one.
+    // The only remaining entry is the number of the next index.
     expect(entries).toHaveLength(1);
   });
   await node.put("films", "_design/m", DESIGN);

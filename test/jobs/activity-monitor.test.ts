@@ -1,4 +1,4 @@
-/** Which jobs the activity monitor takes away, in virtual time. */
+/** Jobs that the activity monitor requeues, in virtual time. */
 import { beforeEach, expect, test } from "vitest";
 import { ActivityMonitor, type HeldJob, JobHaltedError, Jobs } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -7,7 +7,7 @@ import { World } from "../simulation/kernel/world.ts";
 
 const TYPE = "test";
 const TIMEOUT_SEC = 60;
-/** The monitor looks once in a timeout and a jitter of up to ten seconds. */
+/** The monitor checks once per timeout plus a jitter of up to ten seconds. */
 const LOOK_SEC_MAX = TIMEOUT_SEC + 10;
 
 let world: World;

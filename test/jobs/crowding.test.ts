@@ -1,10 +1,13 @@
-/** How many rows an acceptor looks at, and how long it stands back, follows how many others there seem to be. */
+/**
+ * The number of rows that an acceptor reads, and its pauses, depend on the estimated number of
+ * other acceptors.
+ */
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Crowding } from "../../src/jobs/crowding.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 
-/** A transaction of which only its end matters. */
+/** A transaction of which only the outcome matters. */
 class Choice {
   readonly #effects: (() => void)[] = [];
   readonly transaction = {

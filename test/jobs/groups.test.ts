@@ -1,4 +1,4 @@
-/** Groups and their shares: who is next, what is charged, and what an acceptance costs. */
+/** Groups and their shares: their order, their charges, and the cost of an acceptance. */
 import { beforeEach, expect, test } from "vitest";
 import { type HeldJob, type Job, Jobs, RunMeter, usageSec } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -23,7 +23,7 @@ beforeEach(async () => {
   return () => kv.close();
 });
 
-/** Virtual time passes meanwhile: the pauses before attempts after a conflict. */
+/** Advances virtual time meanwhile, for the pauses between attempts after a conflict. */
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
   world.until(kv.transact(body));
 const nowSec = (): number => node.runtime.clock.nowMs() / 1000;
@@ -42,7 +42,7 @@ const givingWay = (...groups: string[]) =>
 const pendingCount = (dueBySec: number) =>
   kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec, limit: 1000 }));
 
-/** Lets virtual time pass. */
+/** Advances virtual time. */
 const pass = (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000);
 
 async function acceptSome(countMax: number, dueBySec = NO_LIMIT) {
@@ -109,7 +109,7 @@ test("a batch ends where another group's turn begins", async () => {
   for (let number = 0; number < 8; number++) await add(`a${number}`, "a");
   await add("b", "b");
   await charge(["a", 30], ["b", 100]);
-  // Five instalments of 15 s lift the one above the other.
+  // Five prepayments of 15 s raise one above the other.
   expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(Array(5).fill("a"));
   expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(["b"]);
   expect((await acceptSome(8)).jobs.length).toBe(3);
@@ -175,7 +175,7 @@ test("an acceptance is charged in advance, and the unused part is refunded", asy
   meter.end(second);
   await charge(...meter.takeBill());
   expect(meter.takeBill().size).toBe(0);
-  // 1 s and 20 s, and a little of it is forgotten.
+  // 1 s and 20 s, minus a little decay.
   expect(await used("a")).toBeGreaterThan(20);
   expect(await used("a")).toBeLessThan(21);
 });
@@ -214,7 +214,7 @@ test("an acceptor whose clock is behind polls again immediately until it has che
     await add(`first-${number}`, `g${number}`, startSec + 60);
     await add(`later-${number}`, `g${number}`, startSec + 70);
   }
-  // Another node is a minute ahead: it makes groups ready, and takes the first job of some.
+  // Another node is a minute ahead: it marks groups as ready, and takes the first job of some.
   for (let count = 0; count < 3; count++) await accept(startSec + 60);
   const times: (number | undefined)[] = [];
   for (let time = await firstDueSec(); ; time = await firstDueSec()) {
@@ -251,7 +251,7 @@ test("jobs with and without a group are both accepted", async () => {
   const groups = await order();
   expect(groups.filter((group) => group === "g").length).toBe(20);
   expect(groups.length).toBe(40);
-  // Neither kind keeps the other waiting.
+  // Neither kind blocks the other.
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 
@@ -326,7 +326,7 @@ test("the longest wait is that of the job due longest, in any group", async () =
   await add("old", "b", now - 50);
   await add("older", "a", now - 40);
   expect(await longest()).toBe(now - 50);
-  // One of the two is taken, and both groups have become ready.
+  // One of the two is accepted, and both groups have become ready.
   const job = await accept(now);
   expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
 });
@@ -343,7 +343,7 @@ test("the longest wait is found in the last of many groups", async () => {
         await jobs.add(tx, { type: TYPE, id: `${group}-${id}` }, {}, plan);
     }
   });
-  // Acceptors make groups ready that have come due, and each time some more than they take from.
+  // Acceptors mark due groups as ready, each time some more than they accept from.
   for (let count = 0; count < groups.length / 4; count++) await accept(now);
   expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
 });
@@ -460,7 +460,7 @@ test("a group with a limit runs at most that many jobs, and does not delay other
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a1", "a2"]);
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["b1"]);
   expect((await acceptSome(10, nowDue)).jobs).toEqual([]);
-  // Nobody asks again and again for what there is no room for.
+  // Acceptors do not poll for jobs without room.
   expect(await firstDueSec()).toBeGreaterThan(nowDue);
 });
 
@@ -540,7 +540,7 @@ test("a group whose limit is lowered reports its excess jobs, whether others wai
     await setLimit("a", limit);
     expect((await crowded()).get("a")).toBe(count);
   }
-  // Two workers with one and two of them stop their parts.
+  // Two workers with one and two of them each stop their part.
   expect((await crowded(1)).get("a")).toBe(1);
   expect((await crowded(2)).get("a")).toBe(2);
   await add("a4", "a");

@@ -1,4 +1,4 @@
-/** What subscriptions tell beyond CouchDB's tests of them (`couch-jobs.test.ts`). */
+/** Behaviour of subscriptions beyond CouchDB's tests (`couch-jobs.test.ts`). */
 import { expect, test } from "vitest";
 import { JobSubscriptions, Jobs } from "../../src/jobs/index.ts";
 import { Subspace } from "../../src/kv/index.ts";

@@ -1,4 +1,4 @@
-/** The queue's calls, after the list of CouchDB's tests of `couch_jobs`. */
+/** The queue's operations, in the order of CouchDB's tests of `couch_jobs`. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
@@ -215,7 +215,7 @@ test("a worker is notified of changes to its job, but not of its own heartbeats"
       fired = true;
     });
     await transact((tx) => jobs.update(tx, held, { alive: true }));
-    // Watches are served in the order of commits: this one fires after the other would have.
+    // Watches are served in commit order: this one fires after the other would have.
     const other = await transact(async (tx) => jobs.watch(tx, J2));
     await transact((tx) => jobs.add(tx, J2, {}));
     await other.fired();

@@ -1,4 +1,4 @@
-/** When a lease ends, in virtual time: how many renewals may fail, and from when it counts. */
+/** The end of a lease, in virtual time: tolerated failures of renewals, and its start. */
 import { beforeEach, describe, expect, test } from "vitest";
 import {
   InLoopLeaseRenewer,
@@ -25,7 +25,7 @@ const LEASE_MS = 5_000;
 const JOBS = Subspace.fromTuple(["jobs"]);
 const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
 
-/** A store that keeps each transaction waiting, or refuses it, as `trouble` says. */
+/** A store that delays each transaction, or refuses it, according to `trouble`. */
 class TroubledStore extends KeyValueStore {
   trouble: () => Promise<void> = async () => {};
 
@@ -52,7 +52,7 @@ beforeEach(() => {
   store = new TroubledStore({ runtime, engine });
 });
 
-/** A lease that is kept until it ends, and what became of it. */
+/** A lease that is kept until it ends, with its outcome. */
 async function keep(kv: KeyValueStore = store) {
   const { clock } = node.runtime;
   const worker = await world.until(
@@ -144,7 +144,7 @@ test("a lease counts from when its renewal began, however long that took", async
   const kept = ready.start({ worker: lease.worker, leaseMs: LEASE_MS, ageMs: 100 });
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - 100);
   await pass(slowMs);
-  // It was renewed in this moment, and what it took to do so is used up.
+  // It was renewed at this moment, and the duration of the renewal is already used.
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - slowMs);
   await world.until(ready.stop());
 

@@ -1,4 +1,4 @@
-/** The request of a job: what is asked for, kept apart from the data that its holder writes again. */
+/** The request of a job, stored separately from the data that its worker rewrites. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";
@@ -47,7 +47,7 @@ async function cost(perform: () => Promise<unknown>): Promise<KeyCounts> {
   };
 }
 
-/** How many rows of requests the store has. */
+/** Number of request rows in the store. */
 const requestRowCount = () =>
   kv.read(async (tx) => {
     const keys = new JobKeys(SUBSPACE);

@@ -1,4 +1,4 @@
-/** What was asked of a job while it ran is there for its next run, however the run ended. */
+/** Data given to a job while it runs is used by its next run, however the run ends. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, Jobs, type WorkerId } from "../../src/jobs/index.ts";
@@ -65,7 +65,7 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
     await end(held);
     const next = { state: "pending", scheduledAtSec: 17, group: "g", data: { n: 2 } };
     expect(await stored()).toMatchObject(next);
-    // What was given is taken once.
+    // The given data is used once.
     const again = await accept();
     await transact(async (tx) => {
       await jobs.resubmit(tx, again, 20);

@@ -1,4 +1,4 @@
-/** Whom a worker watches, by a clock that the test moves. */
+/** The neighbours that a worker watches, with a clock that the test advances. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs, type Worker, type WorkerId } from "../../src/jobs/index.ts";
@@ -14,7 +14,7 @@ let memory: MemoryEngine;
 let kv: KeyValueStore;
 let jobs: Jobs;
 let ring: WorkerRing;
-/** Those that the first one sees to its right, the nearest first. */
+/** The workers to the right of the first one, nearest first. */
 let others: WorkerId[];
 
 const system = createSystemRuntime();
@@ -37,7 +37,7 @@ beforeEach(async () => {
   };
 });
 
-/** Time passes, in parts of a lease, and the worker looks. */
+/** Advances time by a number of leases, and lets the worker check. */
 async function look(passedLeases: number): Promise<void> {
   nowMs += passedLeases * LEASE_MS;
   await ring.look();
@@ -73,7 +73,7 @@ test("a check reads one lease, however many workers there are, and the list once
     await look(0.2);
     readCounts.push(counts.readCount - before);
   }
-  // All leases are read at the first look: nobody has been seen before.
+  // The first check reads all leases: none is known yet.
   expect(readCounts[0]).toBeLessThan(3 * members.length);
   const later = readCounts.slice(1).toSorted((left, right) => left - right);
   expect(later.slice(0, 7)).toEqual([1, 1, 1, 1, 1, 1, 1]);
@@ -85,7 +85,8 @@ test("after a silent neighbour the next ones are watched, too", async () => {
   expect(await living()).toEqual(others);
   await look(0.2);
   expect(await living()).toEqual(others.slice(1));
-  // Each is watched from when the one before it had missed two renewals, and not only from when that was struck off.
+  // Each is watched from the moment that the previous one had missed two renewals, not only from
+  // its expulsion.
   for (const left of [others.slice(2), []]) {
     for (let count = 0; count < 2; count++) await look(0.2);
     expect(await living()).toEqual(left);

@@ -1,4 +1,4 @@
-/** Workers and their leases, on the memory engine. Leases are short, so that what lapses does so soon. */
+/** Workers and their leases, on the memory engine. Leases are short, so that they expire soon. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
@@ -16,7 +16,7 @@ import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../s
 
 const TYPE = "test";
 const LEASE_MS = 200;
-/** Of workers that run in the test's own event loop, which it keeps busy. */
+/** Lease of workers in the test's own event loop, which it keeps busy. */
 const RUNNING_LEASE_MS = 3000;
 const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
 
@@ -53,7 +53,7 @@ beforeEach(async () => {
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> => kv.transact(body);
 const members = () => kv.read((tx) => jobs.workers.members(tx));
 
-/** The first event of this name, past or future, that passes. */
+/** The first matching event with this name, past or future. */
 async function event(
   name: string,
   passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
@@ -67,7 +67,7 @@ async function event(
   }
 }
 
-/** A member that nobody renews. */
+/** A member that is never renewed. */
 async function registerSilent(): Promise<WorkerId> {
   return (await transact(async (tx) => jobs.workers.register(tx, DESCRIPTION))).id;
 }
@@ -91,7 +91,7 @@ async function acceptAll(worker: WorkerId): Promise<HeldJob[]> {
   }
 }
 
-/** Runs a worker; `work` waits for its end unless it is given. */
+/** Runs a worker. `work` defaults to waiting for its end. */
 function run(
   work: (membership: Membership) => Promise<void> = ({ expelled }) => untilAborted(expelled),
   renewer: LeaseRenewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers }),

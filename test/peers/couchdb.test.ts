@@ -1,6 +1,7 @@
 /**
- * Replication with a real CouchDB, by our replicator and by its own. Runs when `COUCHDB_URL` names one, with the credentials of
- * an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run test/peers`.
+ * Replication with a real CouchDB, by both replicators. Runs if `COUCHDB_URL` is set, with the
+ * credentials of an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run
+ * test/peers`.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";

@@ -1,4 +1,4 @@
-/** `nano`, CouchDB's own client for Node.js: what it does with a CouchDB, it does with us. */
+/** `nano`, CouchDB's own client for Node.js, works with Tandem as with CouchDB. */
 import nano from "nano";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -83,7 +83,7 @@ test("the reader of changes gets existing changes and later ones", async () => {
     reader.on("error", reject);
     reader.on("change", (change: { id: string }) => {
       ids.push(change.id);
-      // Written when the reader has caught up: it has to be told.
+      // Written when the reader has caught up: it has to be notified.
       if (ids.length === 2) void films.insert({ title: "C" }, "c").catch(reject);
       if (ids.length < 3) return;
       films.changesReader.stop();

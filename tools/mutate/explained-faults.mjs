@@ -1,6 +1,6 @@
 /**
- * Faults that make no visible difference, or that only something other than a test can notice. Each
- * is named by the excerpt that it changes, as in `named-faults.mjs`.
+ * Faults without a visible effect, or with one that no test can notice. Each is identified by the
+ * excerpt that it changes, as in `named-faults.mjs`.
  */
 export const EXPLAINED_FAULTS = [
   {

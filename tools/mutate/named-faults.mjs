@@ -1,4 +1,4 @@
-/** Faults that once survived all tests, with the files whose tests notice them since. */
+/** Faults that survived all tests before, with the files whose tests now notice them. */
 export const NAMED_FAULTS = [
   {
     rule: "readers share a snapshot that is out of date",

@@ -1,4 +1,4 @@
-/** What the replicator takes for granted of an endpoint, whatever stands behind it. */
+/** The contract of an endpoint that the replicator relies on, for every implementation. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
@@ -22,14 +22,17 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
   return new TextDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
 }
 
-/** A second revision with an attachment of position 0, as CouchDB stores what came without a position. */
+/**
+ * A second revision with an attachment of position 0, as CouchDB stores one that came without a
+ * position.
+ */
 export function unplaced(id: string): TextDocument {
   const data = Buffer.from("bytes of a poster").toString("base64");
   const attachment = `{"content_type":"image/png","revpos":0,"data":"${data}"}`;
   return plain(id, 2, ["b", "a"], `,"_attachments":{"poster":${attachment}}`);
 }
 
-/** Which attachments are sent with a revision, and whether some are not. */
+/** The attachments sent with a revision, and whether some are omitted. */
 export async function attachmentsRead(
   endpoint: Endpoint,
   request: Parameters<Endpoint["readRevision"]>[0],
@@ -42,7 +45,9 @@ export async function attachmentsRead(
   return read;
 }
 
-/** Writes the first revision of a document with one attachment, whose bytes are stored compressed or as they are. */
+/**
+ * Writes the first revision of a document with one attachment, stored compressed or uncompressed.
+ */
 async function writePoster(
   endpoint: Endpoint,
   id: string,
@@ -78,7 +83,7 @@ async function changesOf(endpoint: Endpoint, request: Parameters<Endpoint["chang
   return changes;
 }
 
-/** `open` gives an endpoint whose database is not there yet. */
+/** `open` returns an endpoint whose database does not exist yet. */
 export function endpointTests(open: () => Promise<Endpoint>): void {
   const created = async (): Promise<Endpoint> => {
     const endpoint = await open();

@@ -1,4 +1,4 @@
-/** What transactions see of each other, and which of them may commit. */
+/** Visibility and conflicts between transactions. */
 import { expect, test } from "vitest";
 import {
   firstGreaterOrEqual,
@@ -10,8 +10,8 @@ import { bytes, type Fixture, put, read, rows } from "./fixture.ts";
 
 export function isolationTests(fixture: () => Fixture): void {
   /**
-   * Runs `body`, and `interfere` on the other node between the body's reads and its commit, in the first attempt that could
-   * commit. Tells whether the attempt conflicted.
+   * Runs `body`, and `interfere` on the other node between the body's reads and its commit, in the
+   * first attempt that could commit. Returns whether the attempt conflicted.
    */
   async function conflicts(
     body: (tx: Transaction) => Promise<unknown>,
@@ -29,7 +29,7 @@ export function isolationTests(fixture: () => Fixture): void {
     return attemptCount > first;
   }
 
-  /** Attempts of a body that nobody interferes with: one, or two where every body runs twice. */
+  /** Attempts of a body without interference: one, or two if every body runs twice. */
   async function countAttempts(
     kv: KeyValueStore,
     body: (tx: Transaction) => Promise<unknown>,

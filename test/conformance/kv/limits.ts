@@ -1,4 +1,4 @@
-/** FoundationDB's limits, which hold on every engine. */
+/** FoundationDB's limits, which apply on every engine. */
 import { expect, test } from "vitest";
 import { Subspace, Versionstamp } from "../../../src/kv/index.ts";
 import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";

@@ -1,4 +1,7 @@
-/** How calls end: retries and their limits, signals, timeouts, unknown commits, effects, and the close. */
+/**
+ * Outcomes of calls: retries and their limits, signals, timeouts, unknown commits, effects, and the
+ * close.
+ */
 import { expect, test } from "vitest";
 import {
   type Engine,
@@ -10,7 +13,7 @@ import { type Fate, unknownCommits } from "../../support/faults/unknown-commits.
 import { bytes, type Fixture, gate, put, read } from "./fixture.ts";
 
 export function outcomeTests(fixture: () => Fixture): void {
-  /** A body that always meets a conflict on the first node. */
+  /** A body that always conflicts on the first node. */
   const alwaysLate = async (tx: Transaction): Promise<void> => {
     await read(tx, "a");
     await fixture().peerKv.transact(async (other) => put(other, "a", String(Math.random())));

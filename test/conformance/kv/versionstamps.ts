@@ -1,4 +1,4 @@
-/** Versionstamps: what the commit fills in, and the order that it gives. */
+/** Versionstamps: the values set by the commit, and their order. */
 import { expect, test } from "vitest";
 import {
   packTupleVersionstamped,
@@ -129,7 +129,7 @@ export function versionstampTests(fixture: () => Fixture): void {
       tx.setVersionstampedKey(key, bytes("kept"));
       tx.clearRange({ begin, end: log.pack([Versionstamp.fromBytes(stampBytes)]) });
     };
-    // The key is still one that cannot be read. FoundationDB refuses the commit after such a read, too.
+    // The key is still unreadable. FoundationDB refuses the commit after such a read as well.
     await expect(
       fixture().kv.transact(async (tx) => {
         await clearBefore(tx);

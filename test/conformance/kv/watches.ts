@@ -1,4 +1,4 @@
-/** Watches: they fire on a change by anyone, and may fire without one; they never stay silent over a change. */
+/** Watches fire on every change by any transaction, and may fire without one. */
 import { expect, test } from "vitest";
 import type { Watch } from "../../../src/kv/index.ts";
 import { bytes, type Fixture, put, read } from "./fixture.ts";
