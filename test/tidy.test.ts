@@ -1,9 +1,32 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
-import { checkCircles, checkSource, checkSources } from "../tools/tidy.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { checkCircles, checkOtherFolders, checkSource, checkSources } from "../tools/tidy.ts";
 
 test("the sources follow the rules", () => {
   expect(checkSources(fileURLToPath(new URL("../src", import.meta.url)))).toEqual([]);
+});
+
+test("comments in test, bench and tools follow the rules", () => {
+  expect(checkOtherFolders(fileURLToPath(new URL("..", import.meta.url)))).toEqual([]);
+});
+
+test("detects comments that break the rules in test, bench and tools", () => {
+  const root = mkdtempSync(join(tmpdir(), "tidy-"));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  for (const folder of ["bench", "test/kv", "tools"]) {
+    mkdirSync(join(root, folder), { recursive: true });
+  }
+  writeFileSync(join(root, "bench/a.mjs"), "// Who reads waits.");
+  writeFileSync(join(root, "test/kv/a.test.ts"), "/** The key, which nobody reads. */");
+  writeFileSync(join(root, "tools/a.c"), `/* ${"x".repeat(98)} */`);
+  expect(checkOtherFolders(root).map((problem) => problem.split(": ")[0])).toEqual([
+    "bench/a.mjs:1",
+    "test/kv/a.test.ts:1",
+    "tools/a.c:1",
+  ]);
 });
 
 test.each([

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
 import { folderCircle, importCircle } from "./import-circles.ts";
 import { JSON_PARSE_USES } from "./json-parse-uses.ts";
-import { commentProblems, PLAIN_LAYERS } from "./plain-comments.ts";
+import { commentProblems, PLAIN_FOLDERS, PLAIN_LAYERS } from "./plain-comments.ts";
 
 /**
  * The layers that each layer may import. References between the TypeScript projects are transitive;
@@ -117,9 +117,7 @@ export function checkSource(path: string, text: string): string[] {
   const layer = path.split("/")[0] as string;
   const problems: string[] = [];
   const isTest = TEST_FILE.test(path);
-  if (PLAIN_LAYERS.has(layer)) {
-    for (const [line, what] of commentProblems(text)) problems.push(`${path}:${line}: ${what}`);
-  }
+  if (PLAIN_LAYERS.has(layer)) problems.push(...checkComments(path, text));
   for (const [index, line] of text.split("\n").entries()) {
     const report = (what: string): void => {
       problems.push(`${path}:${index + 1}: ${what}`);
@@ -149,6 +147,22 @@ export function checkSource(path: string, text: string): string[] {
     if (rest.join("/") !== "index.ts") report(`${target} is entered by its index.ts only`);
   }
   return problems;
+}
+
+function checkComments(path: string, text: string): string[] {
+  return commentProblems(text).map(([line, problem]) => `${path}:${line}: ${problem}`);
+}
+
+/** Checks the comments in the folders of `root` other than `src/`. */
+export function checkOtherFolders(root: string): string[] {
+  const files = PLAIN_FOLDERS.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.(tsx?|mjs|c)$/.test(file))
+      .map((file) => join(folder, file)),
+  );
+  return files.flatMap((file) =>
+    checkComments(file.split(sep).join("/"), readFileSync(join(root, file), "utf8")),
+  );
 }
 
 /** Import cycles between files and between folders. Paths are relative to `src/`. */

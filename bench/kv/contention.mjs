@@ -1,4 +1,6 @@
-/** How 64 writers fare that read and write 1, 10 or 1,000 keys: commits a second, and attempts that each one took. */
+/**
+ * 64 writers that read and write 1, 10 or 1,000 keys: commits per second, and attempts per commit.
+ */
 import { Subspace } from "../../dist/kv/index.js";
 import { openStore, print, rate, withDirectory } from "./bench-store.mjs";
 

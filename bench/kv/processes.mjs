@@ -1,4 +1,7 @@
-/** Two writing processes against one: read and write of four of 20,000 keys, 32 at once in each process. */
+/**
+ * Two writing processes compared with one: reads and writes of four of 20,000 keys, 32 concurrently
+ * in each process.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";

@@ -1,4 +1,7 @@
-/** Point reads and ranges of 500 rows, as ratios to raw LMDB: 100,000 rows of 600 bytes, many reads per transaction. */
+/**
+ * Point reads and ranges of 500 rows, as ratios to raw LMDB: 100,000 rows of 600 bytes, many reads
+ * per transaction.
+ */
 import { Subspace } from "../../dist/kv/index.js";
 import { compare, openRaw, openStore, withDirectory } from "./bench-store.mjs";
 

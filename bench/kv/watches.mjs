@@ -1,4 +1,7 @@
-/** How long a change takes to fire a watch in another process: median and 99th of 100, in milliseconds after the commit began. */
+/**
+ * Time until a change fires a watch in another process: median and 99th percentile of 100, in
+ * milliseconds from the start of the commit.
+ */
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";

@@ -1,15 +1,20 @@
 /**
- * What is lost, doubled or left ill when machines of a FoundationDB cluster, or nodes on it, fail? Five processes of FoundationDB with
- * `double` redundancy on the `ssd` engine, an API node and two that replicate, writers, and continuous jobs.
+ * Data loss, duplicates and lasting problems after faults of a FoundationDB cluster or of its
+ * nodes. Five processes of FoundationDB with `double` redundancy on the `ssd` engine, an API node
+ * and two that replicate, writers, and continuous jobs.
  *
- *   npm run build && FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
+ *   npm run build &&
+ *     FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
  *
- * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has to be installed, and to find its
- * library. Each round has all faults of the table below, or those whose names begin with NAME, in an order that the seed draws. While
- * one lasts, writers write to the databases of eight jobs, and one document comes to each of a hundred others. After it, within
- * `HEAL_MS_MAX`, every document must be on its target, every acknowledged write must be there, and no checkpoint may have gone back, as
- * it would when a node wrote that had lost its job to another. At the end every job gets a document, and all databases are compared.
- * Prints what each fault did; exit code 1 when something was wrong. Partitions need root and `iptables`, and are left out without.
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has
+ * to be installed, and to find its library. Each round has all faults of the table below, or those
+ * whose names begin with NAME, in a seeded order. During a fault, writers write to the databases of
+ * eight jobs, and one document is added to each of a hundred others. After it, within
+ * `HEAL_MS_MAX`, every document must be on its target, every acknowledged write must be there, and
+ * no checkpoint may have moved back, as it would if a node wrote after it had lost its job. At the
+ * end every job gets a document, and all databases are compared. Prints the effect of each fault;
+ * the exit code is 1 if a check failed. Partitions need root and `iptables`, and are skipped
+ * otherwise.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -27,9 +32,9 @@ const JOBS = Number(process.argv[2] ?? 1000);
 const ROUNDS = Number(process.argv[3] ?? 1);
 const SEED = Number(process.argv[4] ?? 1);
 const NAME = process.argv[5] ?? "";
-/** Jobs whose databases are written all the time. */
+/** Jobs whose databases are written continuously. */
 const BUSY = 8;
-/** Others that get a document during each fault. */
+/** Other jobs that get a document during each fault. */
 const TOUCHED = 100;
 const FAULT_MS = 6_000;
 const HEAL_MS_MAX = 240_000;
@@ -179,7 +184,7 @@ async function strike(url, round, name) {
   );
 }
 
-/** How long after the end of the fault all of them are on their targets. */
+/** Time from the end of the fault until all of them are on their targets. */
 async function onceCopied(url, written, endedMs, when) {
   await inParallel(written, async ([database, id]) => {
     if (await arrived(url, database, id, endedMs + HEAL_MS_MAX)) return;
@@ -188,7 +193,7 @@ async function onceCopied(url, written, endedMs, when) {
   return performance.now() - endedMs;
 }
 
-/** Documents for jobs that were at rest; which were acknowledged. */
+/** Documents for parked jobs. Returns those acknowledged. */
 async function touchOthers(url, isOver) {
   const touched = [];
   for (let count = 0; count < TOUCHED; count++) {
@@ -206,14 +211,14 @@ function mark(url, database, id) {
   return once(url, "PUT", `/${database}/${id}?new_edits=false`, { _rev: "1-a" });
 }
 
-/** The request succeeds, if not now then soon; it may be sent again. */
+/** Repeats the request until it succeeds. */
 async function once(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   let last;
   for (;;) {
     try {
       last = await ask(url, method, path, body);
-      // It may have been done before its answer was lost.
+      // It may have succeeded although its response was lost.
       if (last.status < 300 || last.status === 409 || last.status === 412) return;
     } catch (error) {
       last = error;

@@ -1,11 +1,12 @@
 /**
- * How long does it take to ask for ten documents of many, and to replicate them, when they are looked up, and when they are found
- * among all changes?
+ * Time to request and to replicate ten documents of many, by direct reads and by scanning all
+ * changes.
  *
  *   npm run build && node bench/replication/few-ids.mjs [DOCUMENTS]
  *
- * DOCUMENTS (100,000) are in one database of one node. Up to 100 ids are looked up, so the other way is the same question with 100
- * ids more that nobody has. Prints medians of ROUNDS (9), and their ratio.
+ * DOCUMENTS (100,000) are in one database of one node. Up to 100 ids are read directly, so the
+ * other way is the same request with 100 additional unknown ids. Prints medians of ROUNDS (9), and
+ * their ratio.
  */
 import { call, median, withNodes } from "./nodes.mjs";
 import { report } from "./table.mjs";

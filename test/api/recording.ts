@@ -63,7 +63,7 @@ export function record(ask: string, options: AskOptions, answer: Answer): void {
 }
 
 /**
- * The recorded response to the row of the current test. Throws if there is none for this request.
+ * The recorded response to the row of the current test. Throws if this request was not recorded.
  */
 export function recordedAnswer(ask: string, options: AskOptions): Answer {
   const found = recording(readRecording).get(testName());

@@ -89,7 +89,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     const added = peaks.map((peak, index) =>
       Math.round((peak - (before[index] as number)) / MEBIBYTE),
     );
-    // Of source, replicator and target.
+    // Memory of source, replicator and target.
     process.stdout.write(`added: ${added.join(", ")} MiB\n`);
     for (const mebibytes of added) expect(mebibytes).toBeLessThan(ADDED_MIB_MAX);
   }, 1_800_000);

@@ -143,7 +143,7 @@ test("while all slots are taken, jobs park after one second without changes", as
     await startJob(node, `d${number}`);
   }
   const beginMs = world.time.nowMs;
-  // Of the last two jobs, one needs no slot once the other has parked.
+  // When one of the last two jobs has parked, the other one no longer competes for the slot.
   await onceParked(node, 19);
   expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
   await onceParked(node, 20);

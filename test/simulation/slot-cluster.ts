@@ -1,6 +1,6 @@
 /**
  * Slots shared by groups, on the real queue under virtual time. Once per cycle it charges, accepts
- * into free slots, and preempts jobs like the scheduler of a node if there are none.
+ * into free slots, and preempts jobs like the scheduler of a node if none is free.
  */
 import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
