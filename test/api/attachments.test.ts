@@ -231,7 +231,7 @@ describe("an attachment", () => {
       answers: { "Content-Length": "10" },
     },
     {
-      name: "is not sent to a reader who has it",
+      name: "is not sent to a client that has it",
       ask: "GET /films/a/digits",
       headers: { "If-None-Match": `"${md5(Buffer.from("0123456789"))}"` },
       status: 304,
@@ -251,7 +251,7 @@ describe("an attachment", () => {
       answers: { "Content-Range": "bytes 2-9/10" },
     },
     {
-      name: "is sent whole from the first byte on",
+      name: "is sent completely from the first byte on",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=0-" },
       status: 200,
@@ -265,13 +265,13 @@ describe("an attachment", () => {
       answers: { "Content-Range": "bytes 7-9/10" },
     },
     {
-      name: "has no bytes behind its end",
+      name: "has no bytes after its end",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=10-" },
       ...refusal(416, "requested_range_not_satisfiable", "Requested range not satisfiable"),
     },
     {
-      name: "is sent whole for several ranges",
+      name: "is sent completely for several ranges",
       differs: "CouchDB joins them",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=1-2,4-5" },
@@ -291,32 +291,32 @@ describe("an attachment", () => {
     },
     { name: "is not removed without the revision", ask: "DELETE /films/a/digits", status: 409 },
     {
-      name: "that the document lacks is not removed, whether the revision is named or not",
+      name: "missing on the document is not removed, with or without a revision",
       ask: "DELETE /films/a/none",
       ...refusal(404, "not_found", "Document is missing attachment"),
     },
     {
-      name: "is not removed from a document that never was",
+      name: "is not removed from a missing document",
       ask: "DELETE /films/b/x",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "is not removed from a revision of a document that never was",
+      name: "is not removed from a revision of a missing document",
       ask: "DELETE /films/b/x?rev=1-967a00dff5e02add41819138abb3284d",
       ...refusal(409, "not_found", "missing_rev"),
     },
     {
-      name: "is not removed from a revision that is none",
+      name: "is not removed from an invalid revision",
       ask: "DELETE /films/b/x?rev=x",
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "of a document that never was is missing",
+      name: "of a missing document is missing",
       ask: "GET /films/b/x",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "is refused in an encoding that nobody knows",
+      name: "is refused in an unknown encoding",
       ask: "PUT /films/b/x",
       body: "x",
       headers: { "Content-Encoding": "br" },
@@ -347,7 +347,7 @@ describe("an attachment", () => {
       status: 400,
     },
     {
-      name: "is refused with a name that is reserved",
+      name: "is refused with a reserved name",
       ask: "PUT /films/b/_x",
       body: "x",
       ...refusal(400, "bad_request", "Attachment name '_x' starts with prohibited character '_'"),
@@ -473,7 +473,7 @@ describe("multipart/related", () => {
         ...refusal(400, "bad_request", 'The part of attachment "x" is missing'),
       },
       {
-        name: "when it breaks off",
+        name: "when it is truncated",
         differs: "CouchDB takes what came for all",
         ask: "PUT /films/a",
         ...related(document, [second]),
@@ -494,7 +494,7 @@ describe("multipart/related", () => {
         status: 400,
       },
       {
-        name: "when the document is none",
+        name: "when the document is invalid",
         ask: "PUT /films/a",
         ...related([], []),
         ...refusal(400, "bad_request", "Document must be a JSON object"),
@@ -508,7 +508,7 @@ describe("multipart/related", () => {
         ...refusal(400, "bad_request", "The Content-Type multipart/related has no boundary"),
       },
       {
-        name: "when a stub has nothing to stand for",
+        name: "when a stub refers to nothing",
         ask: "PUT /films/a?new_edits=false",
         ...related({ _rev: "1-a", _attachments: { x: { stub: true } } }, []),
         ...refusal(412, "missing_stub", "Invalid attachment stub in a for x"),

@@ -31,31 +31,31 @@ function feed(results: readonly unknown[], pending = 0) {
 describe("a normal feed", () => {
   testRows(openChanges, [
     {
-      name: "has each document at its last change",
+      name: "contains each document at its last change",
       ask: "GET /films/_changes",
       ...feed([a, b, gone, design]),
     },
     { name: "stops at its limit", ask: "GET /films/_changes?limit=1", ...feed([a], 3) },
     {
-      name: "tells how many wait, and nothing else",
+      name: "reports the pending count only",
       differs: "A sequence before everything is 0 here",
       ask: "GET /films/_changes?limit=0",
       status: 200,
       json: { results: [], last_seq: "0", pending: 4 },
     },
     {
-      name: "goes backwards",
+      name: "is returned in descending order",
       ask: "GET /films/_changes?descending=true&limit=2",
       ...feed([design, gone], 2),
     },
     {
-      name: "has all leaves",
+      name: "contains all leaves",
       differs: "CouchDB counts as pending what it has passed over",
       ask: "GET /films/_changes?style=all_docs&filter=_doc_ids&doc_ids=[%22b%22]",
       ...feed([{ ...b, changes: [{ rev: "1-c" }, { rev: "1-b" }] }]),
     },
     {
-      name: "has documents and their conflicts",
+      name: "contains documents and their conflicts",
       ask: "GET /films/_changes?include_docs=true&conflicts=true&limit=3",
       ...feed(
         [
@@ -67,7 +67,7 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "tells every second sequence",
+      name: "reports every second sequence",
       ask: "GET /films/_changes?seq_interval=2&limit=2",
       ...feed([a, { ...b, seq: null }], 2),
     },
@@ -85,19 +85,19 @@ describe("a normal feed", () => {
       ...feed([b], 2),
     },
     {
-      name: "shows of the documents that a selector passes the fields that were asked for",
+      name: "returns the requested fields of documents that match a selector",
       ask: "POST /films/_changes?filter=_selector&include_docs=true&limit=1",
       body: { selector: { n: { $gt: 2 } }, fields: ["n", "nope"] },
       ...feed([{ ...b, doc: { n: 3 } }], 2),
     },
     {
-      name: "shows whole documents when no field is named",
+      name: "returns whole documents without a list of fields",
       ask: "POST /films/_changes?filter=_selector&include_docs=true&limit=1",
       body: { selector: { n: { $gt: 2 } }, fields: [] },
       ...feed([{ ...b, doc: { _id: "b", _rev: "1-c", n: 3 } }], 2),
     },
     {
-      name: "refuses fields that are no list",
+      name: "refuses fields that are not a list",
       ask: "POST /films/_changes?filter=_selector",
       body: { selector: {}, fields: "n" },
       ...refusal(400, "bad_request", "Selector error: fields must be JSON array"),
@@ -109,7 +109,7 @@ describe("a normal feed", () => {
       ...feed([design]),
     },
     {
-      name: "takes a sequence that is written as JSON",
+      name: "accepts a sequence in JSON form",
       onlyHere: "It is a sequence of ours",
       ask: "GET /films/_changes?since=%220%22&limit=1",
       ...feed([a], 3),
@@ -125,32 +125,32 @@ describe("a normal feed", () => {
       ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
     },
     {
-      name: "passes over the last event of another feed",
+      name: "ignores the last event id of another feed",
       ask: "GET /films/_changes?limit=0",
       headers: { "Last-Event-ID": "nope" },
       status: 200,
       has: { results: [] },
     },
     {
-      name: "refuses a last event of another server",
+      name: "refuses the last event id of another server",
       ask: "GET /films/_changes?feed=eventsource&timeout=1",
       headers: { "Last-Event-ID": "nope" },
       ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
     },
     {
-      name: "refuses a limit that is none",
+      name: "refuses an invalid limit",
       differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?limit=x",
       ...refusal(400, "query_parse_error", "limit must be an integer"),
     },
     {
-      name: "refuses a timeout that is none",
+      name: "refuses an invalid timeout",
       differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?timeout=x",
       ...refusal(400, "query_parse_error", "timeout must be an integer"),
     },
     {
-      name: "refuses a heartbeat before now",
+      name: "refuses a negative heartbeat",
       ask: "GET /films/_changes?heartbeat=-1000",
       ...refusal(
         400,
@@ -159,7 +159,7 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses a heartbeat that is no number",
+      name: "refuses a heartbeat that is not a number",
       ask: "GET /films/_changes?heartbeat=a1000",
       ...refusal(
         400,
@@ -168,7 +168,7 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses a heartbeat of nothing",
+      name: "refuses a heartbeat of zero",
       ask: "GET /films/_changes?heartbeat=0",
       ...refusal(
         400,
@@ -177,13 +177,13 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses a style that is none",
+      name: "refuses an invalid style",
       differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?style=nosuch",
       ...refusal(400, "bad_request", "style must be main_only or all_docs"),
     },
     {
-      name: "refuses a feed that is none",
+      name: "refuses an unknown feed",
       ask: "GET /films/_changes?feed=x",
       ...refusal(
         400,
@@ -192,31 +192,31 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses ids that are no list",
+      name: "refuses ids that are not a list",
       ask: "POST /films/_changes?filter=_doc_ids",
       body: { doc_ids: "a" },
       ...refusal(400, "bad_request", "`doc_ids` filter parameter is not a list of doc ids."),
     },
     {
-      name: "refuses to filter by no selector",
+      name: "refuses the selector filter without a selector",
       ask: "POST /films/_changes?filter=_selector",
       body: {},
       ...refusal(400, "bad_request", "Selector error: expected a JSON object"),
     },
     {
-      name: "refuses a selector with an operator that is none",
+      name: "refuses a selector with an unknown operator",
       ask: "POST /films/_changes?filter=_selector",
       body: { selector: { n: { $nosuch: 1 } } },
       ...refusal(400, "bad_request", "Invalid operator: $nosuch"),
     },
     {
-      name: "refuses a body that breaks off",
+      name: "refuses a truncated body",
       ask: "POST /films/_changes?filter=_selector",
       body: '{"selector"',
       ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
     },
     {
-      name: "of a database that is not there",
+      name: "of a missing database is refused",
       ask: "GET /nope/_changes",
       ...refusal(404, "not_found", "Database does not exist."),
     },

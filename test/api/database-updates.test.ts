@@ -10,7 +10,7 @@ const shared = { onlyHere: "It has the databases of others, too" };
 
 testRows(FILMS, [
   {
-    name: "a database that was made is told",
+    name: "a created database is reported",
     ask: "GET /_db_updates",
     status: 200,
     json: { results: [row("films", "created")], last_seq: seq },
@@ -34,7 +34,7 @@ const openNoted: Scene = async (open) => {
 
 testRows(openNoted, [
   {
-    name: "no feed is unknown",
+    name: "an unknown feed is refused",
     ask: "GET /_db_updates?feed=x",
     ...refusal(
       400,
@@ -44,7 +44,7 @@ testRows(openNoted, [
     differs: "CouchDB does not name `live` here",
   },
   {
-    name: "a sequence of somebody else is refused",
+    name: "a sequence of another server is refused",
     ask: "GET /_db_updates?since=x",
     ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
   },
@@ -55,7 +55,7 @@ testRows(openNoted, [
     differs: "CouchDB says invalid_integer without saying which",
   },
   {
-    name: "it is read",
+    name: "requires the GET method",
     ask: "POST /_db_updates",
     body: {},
     ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),

@@ -25,33 +25,33 @@ async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promi
 describe("reading a document", () => {
   testRows(openDocuments, [
     {
-      name: "the winner is answered, with its revision as entity tag",
+      name: "returns the winner, with its revision as etag",
       ask: "GET /films/b",
       status: 200,
       json: { _id: "b", _rev: "2-y", v: "y" },
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "HEAD tells the revision",
+      name: "HEAD returns the revision",
       ask: "HEAD /films/b",
       status: 200,
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "a reader who has it is not sent it again",
+      name: "a client that has it is not sent it again",
       ask: "GET /films/b",
       headers: { "If-None-Match": '"2-y"' },
       status: 304,
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "a revision is answered by name",
+      name: "a revision is returned by its id",
       ask: "GET /films/b?rev=2-x",
       status: 200,
       json: { _id: "b", _rev: "2-x", v: "x" },
     },
     {
-      name: "a revision whose body is gone is missing",
+      name: "a revision without a stored body is missing",
       ask: "GET /films/b?rev=1-r",
       ...refusal(404, "not_found", "missing"),
     },
@@ -62,29 +62,29 @@ describe("reading a document", () => {
       has: { _rev: "2-y" },
     },
     {
-      name: "one that never was is missing",
+      name: "an unknown one is missing",
       ask: "GET /films/nope",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "one that was removed is deleted",
+      name: "a removed one is deleted",
       ask: "GET /films/gone",
       ...refusal(404, "not_found", "deleted"),
     },
     {
-      name: "a deletion is answered by name",
+      name: "a deletion is returned by its revision",
       ask: "GET /films/gone?rev=2-d",
       status: 200,
       json: { _id: "gone", _rev: "2-d", _deleted: true },
     },
     {
-      name: "ancestors are told with revs",
+      name: "ancestors are returned with revs",
       ask: "GET /films/b?revs=true",
       status: 200,
       has: { _revisions: { start: 2, ids: ["y", "r"] } },
     },
     {
-      name: "meta tells statuses and rivals, and has no entity tag",
+      name: "meta returns statuses and conflicts, without an etag",
       ask: "GET /films/b?meta=true",
       status: 200,
       json: {
@@ -99,7 +99,7 @@ describe("reading a document", () => {
       },
     },
     {
-      name: "its place in the update sequence is told with local_seq, and there is no entity tag",
+      name: "local_seq returns its update sequence, without an etag",
       ask: "GET /films/a?local_seq=true",
       status: 200,
       json: {
@@ -111,7 +111,7 @@ describe("reading a document", () => {
       differs: "Its sequences are numbers of one shard.",
     },
     {
-      name: "all leaves are answered with open_revs",
+      name: "all leaves are returned with open_revs",
       differs: "CouchDB has them in another order",
       headers: { Accept: "application/json" },
       ask: "GET /films/b?open_revs=all",
@@ -119,7 +119,7 @@ describe("reading a document", () => {
       json: [{ ok: { _id: "b", _rev: "2-y", v: "y" } }, { ok: { _id: "b", _rev: "2-x", v: "x" } }],
     },
     {
-      name: "what is not there is told with open_revs",
+      name: "missing revisions are reported with open_revs",
       headers: { Accept: "application/json" },
       ask: 'GET /films/b?open_revs=["2-x","9-z"]&revs=true',
       status: 200,
@@ -129,7 +129,7 @@ describe("reading a document", () => {
       ],
     },
     {
-      name: "the latest of all is sent once",
+      name: "latest returns each leaf once",
       differs: "CouchDB has them in another order",
       headers: { Accept: "application/json" },
       ask: 'GET /films/b?open_revs=["1-r","2-y"]&latest=true',
@@ -137,23 +137,23 @@ describe("reading a document", () => {
       json: [{ ok: { _id: "b", _rev: "2-y", v: "y" } }, { ok: { _id: "b", _rev: "2-x", v: "x" } }],
     },
     {
-      name: "leaves of one that never was are missing",
+      name: "leaves of an unknown document are missing",
       ask: "GET /films/nope?open_revs=all",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "a revision that is none is refused",
+      name: "an invalid revision is refused",
       ask: "GET /films/b?rev=x",
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "a list of revisions that is none is refused",
+      name: "an invalid list of revisions is refused",
       differs: "Ours names the parameter",
       ask: "GET /films/b?open_revs=x",
       ...refusal(400, "bad_request", "open_revs must be valid JSON"),
     },
     {
-      name: "a list of revisions that are no texts is refused",
+      name: "a list of revisions that are not strings is refused",
       differs: "Ours names the parameter",
       ask: "GET /films/b?atts_since=[1]",
       ...refusal(400, "bad_request", "atts_since must be a JSON array of strings"),
@@ -165,7 +165,7 @@ describe("reading a document", () => {
       json: { _id: "b", _rev: "2-y", v: "y" },
     },
     {
-      name: "an id with an underscore is missing, as it is reserved",
+      name: "an id with an underscore is reserved, and missing",
       ask: "GET /films/_b",
       ...refusal(404, "not_found", "missing"),
     },
@@ -180,7 +180,7 @@ describe("reading a document", () => {
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "the beginning of design documents is no id",
+      name: "the prefix of design documents is not an id",
       ask: "GET /films/_design",
       ...refusal(404, "not_found", "missing"),
     },
@@ -190,7 +190,7 @@ describe("reading a document", () => {
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "a document of a database that is not there",
+      name: "reports a missing database",
       ask: "GET /nope/a",
       ...refusal(404, "not_found", "Database does not exist."),
     },
@@ -268,7 +268,7 @@ describe("writing a document", () => {
 
   testRows(openDocuments, [
     {
-      name: "names a revision of a document that does not exist",
+      name: "names a revision of a missing document",
       differs: "CouchDB writes it, unless its shard is empty or a validation function exists",
       ask: "PUT /films/c?rev=1-a",
       body: {},
@@ -396,7 +396,7 @@ describe("writing a document", () => {
       { name: "with an old revision", ask: "PUT /films/b?rev=1-r", body: {}, ...conflict },
       { name: "on removal without the revision", ask: "DELETE /films/a", ...conflict },
       {
-        name: "on removal of nothing",
+        name: "when nothing is removed",
         ask: "DELETE /films/nope?rev=1-a",
         ...refusal(404, "not_found", "missing"),
       },
@@ -411,20 +411,20 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "with another revision than its tag",
+        name: "with another revision than its etag",
         ask: "PUT /films/a",
         headers: { "If-Match": '"1-b"' },
         body: { _rev: "1-a" },
         ...refusal(400, "bad_request", "Document rev and etag have different values"),
       },
       {
-        name: "with a revision that is none",
+        name: "with an invalid revision",
         ask: "PUT /films/a",
         body: { _rev: "x" },
         ...refusal(400, "bad_request", "Invalid rev format"),
       },
       {
-        name: "with a body that breaks off",
+        name: "with a truncated body",
         ask: "PUT /films/a",
         body: '{"a":',
         ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
@@ -453,45 +453,45 @@ describe("writing a document", () => {
         ...refusal(400, "doc_validation", "Bad special document member: _nosuch"),
       },
       {
-        name: "with __proto__ at the top",
+        name: "with __proto__ at the top level",
         ask: "PUT /films/c",
         body: '{"__proto__":1}',
         ...refusal(400, "doc_validation", "Bad special document member: __proto__"),
       },
       {
-        name: "with a deletion that is no flag",
+        name: "with a deletion flag that is not a boolean",
         differs: "Ours says what would be right",
         ask: "PUT /films/c",
         body: { _deleted: "yes" },
         ...refusal(400, "bad_request", "_deleted must be a boolean"),
       },
       {
-        name: "with an id that is reserved",
+        name: "with a reserved id",
         ask: "PUT /films/_c",
         body: {},
         ...refusal(400, "illegal_docid", "Only reserved document ids may start with underscore."),
       },
       {
-        name: "with an id that is no text",
+        name: "with an id that is not a string",
         ask: "POST /films",
         body: { _id: 1 },
         ...refusal(400, "illegal_docid", "Document id must be a string"),
       },
       {
-        name: "without JSON's content type where CouchDB asks for it",
+        name: "without the JSON content type where CouchDB requires it",
         ask: "POST /films",
         body: "{}",
         headers: { "Content-Type": "text/plain" },
         ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
       },
       {
-        name: "with a stub of nothing",
+        name: "with a stub that refers to nothing",
         ask: "PUT /films/c",
         body: { _attachments: { x: { stub: true } } },
         ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
       },
       {
-        name: "with a stub of nothing and a revision of a document that does not exist",
+        name: "with a stub that refers to nothing and a revision of a missing document",
         ask: "PUT /films/c",
         body: {
           _rev: "1-967a00dff5e02add41819138abb3284d",
@@ -500,13 +500,13 @@ describe("writing a document", () => {
         ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
       },
       {
-        name: "with data that are not base64",
+        name: "with data that is not base64",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "???" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with data without their padding",
+        name: "with unpadded data",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
@@ -518,13 +518,13 @@ describe("writing a document", () => {
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with data of a web address's alphabet",
+        name: "with data in the URL-safe alphabet",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8-_w==" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with an attachment that follows nowhere",
+        name: "with an attachment that does not follow",
         differs: "CouchDB fails with function_clause",
         ask: "PUT /films/c",
         body: { _attachments: { x: { follows: true } } },
@@ -535,14 +535,14 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "when it is larger than the store takes",
+        name: "when it is larger than the store accepts",
         differs: "Ours names the document",
         ask: "PUT /films/c",
         body: { text: "x".repeat(8 * 1024 * 1024) },
         ...refusal(413, "document_too_large", "c"),
       },
       {
-        name: "when it was made elsewhere and has no revision",
+        name: "when it is replicated without a revision",
         differs: "Ours does not name a parameter that the sender may not have set",
         ask: "PUT /films/c?new_edits=false",
         body: {},

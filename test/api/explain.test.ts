@@ -195,7 +195,7 @@ describe("_explain", () => {
       { index: INDEXES.n, opts: { use_index: ["o", "o"] } },
     ),
     {
-      name: "refuses an index that is named and does not serve where it may take no other",
+      name: "refuses a named unusable index if fallback is disabled",
       ask: "POST /films/_explain",
       body: { selector: one, use_index: ["o", "o"], allow_fallback: false },
       ...refusal(
@@ -205,7 +205,7 @@ describe("_explain", () => {
       ),
     },
     {
-      name: "refuses a design document without a fitting index where it may take no other",
+      name: "refuses a design document without a usable index if fallback is disabled",
       ask: "POST /films/_explain",
       body: { selector: one, use_index: "o", allow_fallback: false },
       ...refusal(

@@ -375,13 +375,13 @@ describe("_find", () => {
       ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
     },
     {
-      name: "refuses a body that breaks off",
+      name: "refuses a truncated body",
       ask: "POST /films/_find",
       body: "{",
       ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
     },
     {
-      name: "is asked by POST",
+      name: "requires POST",
       ask: "GET /films/_find",
       ...refusal(405, "method_not_allowed", "Only POST allowed"),
       answers: { Allow: "POST" },
@@ -533,7 +533,7 @@ describe("_explain and _index", () => {
       refusal(400, "invalid_selector_json", "Selector must be a JSON object, not: 1"),
     ),
     {
-      name: "there is the index of all documents",
+      name: "the primary index exists",
       ask: "GET /films/_index",
       status: 200,
       json: { total_rows: 1, indexes: [ALL_DOCUMENTS] },
@@ -545,7 +545,7 @@ describe("_explain and _index", () => {
       json: { total_rows: 1, indexes: [] },
     },
     {
-      name: "an index without a name is called by the hash of what was asked",
+      name: "an index without a name is named by the hash of its definition",
       ask: "POST /films/_index",
       body: { index: { fields: ["n"] } },
       status: 200,
@@ -556,7 +556,7 @@ describe("_explain and _index", () => {
       },
     },
     {
-      name: "an index that is not there is not removed",
+      name: "a missing index is not removed",
       ask: "DELETE /films/_index/_design/x/json/y",
       ...refusal(404, "not_found", "missing"),
     },

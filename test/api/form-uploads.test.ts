@@ -76,30 +76,30 @@ describe("a form", () => {
     FILMS,
     [
       {
-        name: "says which document it is about",
+        name: "requires a document id",
         ask: "POST /films/a",
         ...form(file("f", "x")),
         ...refusal(400, "bad_request", "The form has neither a field `_doc` nor `_rev`"),
       },
       {
-        name: "names a revision that is one",
+        name: "requires a valid revision",
         ask: "POST /films/a",
         ...form({ name: "_rev", value: "zz" }),
         ...refusal(400, "bad_request", "Invalid rev format"),
       },
       {
-        name: "holds a document that is JSON",
+        name: "requires a JSON document",
         ask: "POST /films/a",
         ...form({ name: "_doc", value: "{" }),
         status: 400,
       },
       {
-        name: "comes from a page of this server",
+        name: "is accepted from a page of this server",
         ask: "POST /films/a",
         ...refusal(400, "bad_request", "Referer header required."),
       },
       {
-        name: "does not come from a foreign page",
+        name: "is refused from a foreign page",
         ask: "POST /films/a",
         headers: { Referer: "http://evil.example/" },
         status: 403,
@@ -107,13 +107,13 @@ describe("a form", () => {
         differs: "Ours refuses every change that a foreign page requests, whatever its form",
       },
       {
-        name: "is a form",
+        name: "requires a form",
         ask: "POST /films/a",
         headers: { Referer: OWN_PAGE, "Content-Type": "application/json" },
         ...refusal(415, "bad_content_type", "Content-Type must be multipart/form-data"),
       },
       {
-        name: "has a boundary",
+        name: "requires a boundary",
         ask: "POST /films/a",
         headers: { Referer: OWN_PAGE, "Content-Type": "multipart/form-data" },
         ...refusal(400, "bad_request", "The Content-Type multipart/form-data has no boundary"),

@@ -40,24 +40,24 @@ test("a client with a current local document is not sent it again", async () => 
 
 testRows(FILMS, [
   {
-    name: "one that never was is missing",
+    name: "an unknown one is missing",
     ask: "GET /films/_local/x",
     ...refusal(404, "not_found", "missing"),
   },
   {
-    name: "one that never was is not removed",
+    name: "an unknown one is not removed",
     ask: "DELETE /films/_local/x",
     ...refusal(404, "not_found", "missing"),
   },
   {
-    name: "a revision that is none is refused",
+    name: "an invalid revision is refused",
     differs: "The error is that of a request",
     ask: "PUT /films/_local/x",
     body: { _rev: "1-abc" },
     ...refusal(400, "bad_request", "Invalid rev format"),
   },
   {
-    name: "attachments are left out",
+    name: "attachments are omitted",
     ask: "PUT /films/_local/x",
     body: { _attachments: { a: { data: "" } } },
     status: 201,
@@ -69,14 +69,14 @@ testRows(FILMS, [
     ...refusal(400, "bad_request", "_local documents do not accept attachments."),
   })),
   {
-    name: "the first of its revisions is the one that is followed",
+    name: "the first of its revisions is the parent",
     differs: "CouchDB writes a document that does not exist whatever revision is named",
     ask: "PUT /films/_local/x",
     body: { _rev: "0-7", _revisions: { start: 0, ids: ["3", "2"] } },
     ...refusal(409, "conflict", "Document update conflict."),
   },
   {
-    name: "no revisions name none",
+    name: "an empty list of revisions names none",
     ask: "PUT /films/_local/x",
     body: { _revisions: { start: 0, ids: [] } },
     status: 201,
@@ -91,7 +91,7 @@ testRows(FILMS, [
   },
   ...["GET", "PUT", "DELETE"].flatMap((method) =>
     ["_local", "_local/", "_local%2F"].map((id) => ({
-      name: `an id of nothing is refused (${method} ${id})`,
+      name: `an empty id is refused (${method} ${id})`,
       ask: `${method} /films/${id}`,
       ...(method === "PUT" ? { body: {} } : {}),
       ...refusal(400, "bad_request", "Invalid _local document id."),

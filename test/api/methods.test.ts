@@ -4,7 +4,7 @@ import { FILMS, type Row, refusal, testRows } from "./rows.ts";
 
 function only(ask: string, methods: string, differs?: string): Row {
   return {
-    name: `${ask} is not done`,
+    name: `${ask} is not supported`,
     ask,
     ...refusal(405, "method_not_allowed", `Only ${methods} allowed`),
     ...(differs === undefined ? {} : { differs }),
@@ -17,7 +17,7 @@ const missing = refusal(404, "not_found", "Database does not exist.");
 
 function nowhere(ask: string, body?: object): Row {
   return {
-    name: `${ask} has no database`,
+    name: `${ask} reports a missing database`,
     ask,
     ...(body === undefined ? {} : { body }),
     ...missing,

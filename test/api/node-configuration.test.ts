@@ -61,7 +61,7 @@ describe("the node's configuration", () => {
       },
       { name: "a value is read", ask: `GET ${root}/chttpd/port`, status: 200, json: "5984" },
       {
-        name: "the node answers under its own name",
+        name: "the node accepts its own name",
         ask: "GET /_node/tandem%40test/_config/chttpd/port",
         status: 200,
         json: "5984",
@@ -84,26 +84,26 @@ describe("the node's configuration", () => {
         ...refusal(404, "not_found", "unknown_config_value"),
       },
       {
-        name: "a setting that nobody has set has its default",
+        name: "an unset setting has its default",
         ask: `GET ${root}/replicator/max_jobs`,
         status: 200,
         json: "500",
       },
       {
-        name: "setting answers the default where nobody had set it",
+        name: "setting returns the default of an unset setting",
         ask: `PUT ${root}/replicator/max_jobs`,
         body: '"7"',
         status: 200,
         json: "500",
       },
       {
-        name: "deleting what nobody has set answers the default",
+        name: "deleting an unset setting returns the default",
         ask: `DELETE ${root}/replicator/max_jobs`,
         status: 200,
         json: "500",
       },
       {
-        name: "a value that is no text is refused",
+        name: "a value that is not a string is refused",
         ask: `PUT ${root}/a/b`,
         body: "1",
         ...refusal(400, "bad_request", "a JSON string expected"),
@@ -119,7 +119,7 @@ describe("the node's configuration", () => {
         ),
       })),
       {
-        name: "shares within the limits are set",
+        name: "shares within the limits are accepted",
         ask: `PUT ${root}/replicator.shares/a`,
         body: '"1000"',
         status: 200,
@@ -133,38 +133,38 @@ describe("the node's configuration", () => {
         json: "",
       },
       {
-        name: "setting answers what was there before",
+        name: "setting returns the previous value",
         ask: `PUT ${root}/chttpd/port`,
         body: '" 1 "',
         status: 200,
         json: "5984",
       },
       {
-        name: "deleting answers what was there before",
+        name: "deleting returns the previous value",
         ask: `DELETE ${root}/chttpd/port`,
         status: 200,
         json: "5984",
       },
       {
-        name: "a body that is no JSON is refused",
+        name: "a body that is not JSON is refused",
         ask: `PUT ${root}/a/b`,
         body: "{",
         ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
       },
       {
-        name: "a section that no file can hold is refused",
+        name: "a section that is invalid in a file is refused",
         ask: `PUT ${root}/a%5D/b`,
         body: '"1"',
         ...refusal(400, "bad_request", "Invalid configuration section"),
       },
       {
-        name: "a value that no file can hold is refused",
+        name: "a value that is invalid in a file is refused",
         ask: `PUT ${root}/a/b`,
         body: '"1\\n2"',
         ...refusal(400, "bad_request", "Invalid configuration value"),
       },
       {
-        name: "an administrator's hash that asks for too much is refused, which CouchDB takes",
+        name: "an administrator's excessively expensive hash is refused, which CouchDB accepts",
         ask: `PUT ${root}/admins/somebody`,
         body: '"-pbkdf2:sha256-ab,salt,101"',
         ...refusal(
@@ -175,7 +175,7 @@ describe("the node's configuration", () => {
         differs: "CouchDB checks at a login only",
       },
       {
-        name: "a value that a setting cannot have is refused, which CouchDB takes",
+        name: "an invalid value is refused, which CouchDB accepts",
         ask: `PUT ${root}/replicator/worker_batch_size`,
         body: '"many"',
         ...refusal(
@@ -185,7 +185,7 @@ describe("the node's configuration", () => {
         ),
       },
       {
-        name: "the mask is no secret",
+        name: "the mask is not a valid secret",
         ask: `PUT ${root}/chttpd_auth/secret`,
         body: '"****"',
         ...refusal(400, "bad_request", "[chttpd_auth] secret = ****: expected the secret itself"),
@@ -202,7 +202,7 @@ describe("the node's configuration", () => {
         ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
       },
       {
-        name: "the files are read again",
+        name: "the files are reloaded",
         ask: `POST ${root}/_reload`,
         status: 200,
         json: { ok: true },

@@ -8,7 +8,7 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 describe("the server", () => {
   testRows(FILMS, [
     {
-      name: "introduces itself as CouchDB does",
+      name: "describes itself as CouchDB does",
       differs: "It has other features",
       ask: "GET /",
       status: 200,
@@ -44,7 +44,7 @@ describe("the server", () => {
       has: { all_nodes: ["tandem@test"] },
     },
     {
-      name: "lists the databases of one name",
+      name: "lists the database with a given name",
       ask: 'GET /_all_dbs?key="_nobodys"',
       status: 200,
       json: [],
@@ -56,7 +56,7 @@ describe("the server", () => {
       json: [],
     },
     {
-      name: "lists no databases when none are wanted",
+      name: "lists no databases for a limit of zero",
       ask: "GET /_all_dbs?limit=0",
       status: 200,
       json: [],
@@ -73,14 +73,14 @@ describe("the server", () => {
       ],
     },
     {
-      name: "describes what cannot be a database",
+      name: "describes invalid database names",
       ask: "POST /_dbs_info",
       body: { keys: ["No such name!"] },
       status: 200,
       json: [{ key: "No such name!", error: "not_found" }],
     },
     {
-      name: "describes no databases when none are named",
+      name: "describes no databases for an empty list",
       ask: "POST /_dbs_info",
       body: { keys: [] },
       status: 200,
@@ -99,13 +99,13 @@ describe("the server", () => {
       ...refusal(400, "bad_request", "`keys` member must be an array."),
     },
     {
-      name: "describes only so many databases at once",
+      name: "limits the number of databases described at once",
       ask: "POST /_dbs_info",
       body: { keys: Array.from({ length: 101 }, () => "films") },
       ...refusal(400, "bad_request", "too_many_keys"),
     },
     {
-      name: "describes databases to whom says that it sends JSON",
+      name: "describes databases for requests with the JSON content type",
       ask: "POST /_dbs_info",
       body: { keys: [] },
       headers: { "Content-Type": "text/plain" },
@@ -125,12 +125,12 @@ describe("the server", () => {
       json: [],
     },
     {
-      name: "says which methods descriptions have",
+      name: "returns the allowed methods of descriptions",
       ask: "PUT /_dbs_info",
       ...refusal(405, "method_not_allowed", "Only GET,HEAD,POST allowed"),
     },
     {
-      name: "takes the beginning of a path that it does not know for a database",
+      name: "treats an unknown path as a database",
       ask: "GET /_xyz",
       ...refusal(404, "not_found", "Database does not exist."),
     },
@@ -141,7 +141,7 @@ describe("the server", () => {
       ...refusal(404, "not_found", "Database does not exist."),
     },
     {
-      name: "says what a database may be called",
+      name: "explains the rules for database names",
       ask: "PUT /_xyz",
       ...refusal(
         400,
@@ -162,27 +162,27 @@ describe("the server", () => {
       ...refusal(400, "bad_request", "Cluster is already finished"),
     },
     {
-      name: "does what a header says instead of POST",
+      name: "accepts a method override in a POST",
       ask: "POST /films",
       headers: { "X-HTTP-Method-Override": "DELETE" },
       status: 200,
       json: { ok: true },
     },
     {
-      name: "does what a request says that is no POST",
+      name: "ignores a method override in other methods",
       ask: "GET /films/_security",
       headers: { "X-HTTP-Method-Override": "PUT" },
       status: 200,
     },
     {
-      name: "knows no other methods in a header",
+      name: "ignores unknown methods in an override",
       ask: "POST /films",
       headers: { "X-HTTP-Method-Override": "PATCH" },
       body: {},
       status: 201,
     },
     {
-      name: "keeps the name that a client gives its request",
+      name: "returns the request id of a client",
       onlyHere: "CouchDB does, too, but recordings leave the header out",
       ask: "GET /",
       headers: { "X-Couch-Request-ID": "my-request_1" },
@@ -190,28 +190,28 @@ describe("the server", () => {
       answers: { "X-Couch-Request-ID": "my-request_1" },
     },
     {
-      name: "says which methods a resource has",
+      name: "returns the allowed methods of a resource",
       ask: "POST /_all_dbs",
       ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
       answers: { Allow: "GET,HEAD" },
     },
     {
-      name: "refuses a count that is none",
+      name: "refuses an invalid count",
       ask: "GET /_uuids?count=x",
       ...refusal(400, "bad_request", "count must be a positive integer"),
     },
     {
-      name: "refuses a path that names no node",
+      name: "refuses a path without a node name",
       ask: "GET /_node",
       ...refusal(400, "bad_request", "Incomplete path to _node request"),
     },
     {
-      name: "refuses a count below zero",
+      name: "refuses a negative count",
       ask: "GET /_uuids?count=-1",
       ...refusal(400, "bad_request", "count must be a positive integer"),
     },
     {
-      name: "tells caches of every age to keep no ids",
+      name: "forbids caching of ids for all HTTP versions",
       ask: "GET /_uuids",
       status: 200,
       answers: {
@@ -222,7 +222,7 @@ describe("the server", () => {
       },
     },
     {
-      name: "refuses a limit below zero",
+      name: "refuses a negative limit",
       differs: "Ours names the parameter",
       ask: "GET /_all_dbs?limit=-1",
       ...refusal(400, "query_parse_error", "limit not in range of [0,infinity]"),

@@ -10,7 +10,7 @@ import { FILMS, testRows } from "./rows.ts";
 describe("without a folder", () => {
   testRows(FILMS, [
     {
-      name: "its address leads to a folder",
+      name: "the address without a slash redirects to the folder",
       onlyHere: "It is at another address",
       ask: "GET /_utils",
       status: 301,
@@ -20,7 +20,7 @@ describe("without a folder", () => {
     { name: "there is no file", ask: "GET /_utils/a.js", status: 404 },
     { name: "there is no icon", ask: "GET /favicon.ico", status: 404 },
     {
-      name: "nothing can be put there",
+      name: "nothing can be written there",
       ask: "POST /_utils/a.js",
       body: {},
       status: 405,

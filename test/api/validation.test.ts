@@ -38,14 +38,14 @@ describe("validate_doc_update", () => {
     { name: "lets pass", ask: "PUT /films/x", body: { ok: 1 }, status: 201 },
     { name: "forbids", ask: "PUT /films/x", body: { f: "no" }, ...refusal(403, "forbidden", "no") },
     {
-      name: "forbids with a reason that is no text, which is told as one",
+      name: "forbids with a reason that is not a string, which is converted",
       differs: "A reason is a text",
       ask: "PUT /films/x",
       body: { f: { a: 1 } },
       ...refusal(403, "forbidden", '{"a":1}'),
     },
     {
-      name: "asks for somebody else",
+      name: "reports unauthorized",
       ask: "PUT /films/x",
       body: { u: 1 },
       ...refusal(401, "unauthorized", "u!"),
@@ -57,7 +57,7 @@ describe("validate_doc_update", () => {
       ...refusal(500, "unknown_error", "o"),
     },
     {
-      name: "throws a text",
+      name: "throws a string",
       ask: "PUT /films/x",
       body: { s: 1 },
       ...refusal(500, "unknown_error", "str"),
@@ -71,7 +71,7 @@ describe("validate_doc_update", () => {
       ...refusal(500, "Error", "err"),
     },
     {
-      name: "has a defect",
+      name: "has a bug",
       ask: "PUT /films/x",
       body: { ref: 1 },
       status: 500,
@@ -84,39 +84,39 @@ describe("validate_doc_update", () => {
       ...refusal(500, "os_process_error", "OS process timed out."),
     },
     {
-      name: "is shown a new document",
+      name: "receives a new document",
       onlyHere: "It has another user",
       ask: "PUT /films/x",
       body: { show: 1 },
       ...shown({ _id: "x", show: 1 }, null),
     },
     {
-      name: "is shown a document that was made elsewhere with its revisions",
+      name: "receives a replicated document with its revisions",
       onlyHere: "It has another user",
       ask: "PUT /films/x?new_edits=false",
       body: { _rev: "2-b", _revisions: { start: 2, ids: ["b", "a"] }, show: 1 },
       ...shown({ _id: "x", _rev: "2-b", show: 1, _revisions: { start: 2, ids: ["b", "a"] } }, null),
     },
     {
-      name: "judges an upload by POST",
+      name: "validates an upload by POST",
       ask: "POST /films",
       body: { _id: "x", f: "no" },
       ...refusal(403, "forbidden", "no"),
     },
     {
-      name: "is not asked about local documents",
+      name: "is not called for local documents",
       ask: "PUT /films/_local/x",
       body: { f: "no" },
       status: 201,
     },
     {
-      name: "is not asked about design documents",
+      name: "is not called for design documents",
       ask: "PUT /films/_design/x",
       body: { f: "no" },
       status: 201,
     },
     {
-      name: "judges each document of many, and writes the others",
+      name: "validates each document of many, and writes the others",
       ask: "POST /films/_bulk_docs",
       body: {
         docs: [
@@ -139,7 +139,7 @@ describe("validate_doc_update", () => {
       ],
     },
     {
-      name: "judges revisions that were made elsewhere",
+      name: "validates replicated revisions",
       ask: "POST /films/_bulk_docs",
       body: {
         new_edits: false,
