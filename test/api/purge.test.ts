@@ -190,7 +190,7 @@ describe("purging by age", () => {
       json: { ok: true },
     },
     {
-      name: "does not exist",
+      name: "cannot be enabled",
       onlyHere: later,
       ask: "PUT /films/_auto_purge",
       body: { deleted_document_ttl: "3_days" },

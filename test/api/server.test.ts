@@ -105,7 +105,7 @@ describe("the server", () => {
       ...refusal(400, "bad_request", "too_many_keys"),
     },
     {
-      name: "describes databases for requests with the JSON content type",
+      name: "requires the JSON content type for descriptions",
       ask: "POST /_dbs_info",
       body: { keys: [] },
       headers: { "Content-Type": "text/plain" },
