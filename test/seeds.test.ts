@@ -100,18 +100,21 @@ function testMistakes(cell: string): string[] {
 /** Mistakes in a row. */
 function mistakes(row: string): string[] {
   const cells = row.split("|").map((cell) => cell.trim());
-  const [, requirement = "", source = "", places = "", tests = "", verdict = ""] = cells;
-  const found = testMistakes(tests);
-  if (!/`[^`]+\.test\.ts`/.test(tests)) found.push(`no test: ${requirement}`);
-  if (cells.length !== 7 || source === "") found.push(`not five cells: ${requirement}`);
+  const [, first = "", places = "", tests = ""] = cells;
+  const [, requirement = first, source] = /^(.*[.]) \((.+)\)$/.exec(first) ?? [];
+  const [, named = tests, link] = /^(.*?)(?:; (\[differs\].*))?$/.exec(tests) ?? [];
+  const found = testMistakes(named);
+  if (!/`[^`]+\.test\.ts`/.test(named)) found.push(`no test: ${requirement}`);
+  if (cells.length !== 5) found.push(`not three cells: ${requirement}`);
+  if (source === undefined) found.push(`no source: ${requirement}`);
   const files = [...places.matchAll(/`([^`]+)`/g)].map(([, file]) => String(file));
   if (files.length === 0) found.push(`no place: ${requirement}`);
   for (const file of files) {
-    const isThere = file.startsWith("src/") && existsSync(pathOf(file, ROOT));
-    if (!isThere) found.push(`missing: ${file}`);
+    const exists = file.startsWith("src/") && existsSync(pathOf(file, ROOT));
+    if (!exists) found.push(`missing: ${file}`);
   }
-  const [, decision] = /^\[differs\]\((\.\.\/decisions\/\d{4}-[^)]+\.md)\)$/.exec(verdict) ?? [];
-  if (decision === undefined && verdict !== "holds") found.push(`no verdict: ${requirement}`);
+  const [, decision] = /^\[differs\]\((\.\.\/decisions\/\d{4}-[^)]+\.md)\)$/.exec(link ?? "") ?? [];
+  if (link !== undefined && decision === undefined) found.push(`no decision: ${requirement}`);
   if (decision !== undefined && !existsSync(pathOf(decision, PAGE)))
     found.push(`missing: ${decision}`);
   return found;
@@ -129,27 +132,27 @@ test("every reference on the page exists", () => {
 const HERE = "`seeds.test.ts`, *every reference on the page*";
 
 test.each([
-  [`| A. | S | \`src/nosuch.ts\` | ${HERE} | holds |`, "missing: src/nosuch.ts"],
-  [`| A. | S | | ${HERE} | holds |`, "no place: A."],
-  ["| A. | S | `src/base/page.ts` | awaited | holds |", "no test: A."],
-  ["| A. | S | `src/base/page.ts` | `nosuch.test.ts` | holds |", "missing: nosuch.test.ts"],
-  ["| A. | S | `src/base/page.ts` | `tidy.test.ts`, *nosuch* | holds |", "not found: nosuch"],
+  [`| A. (S) | \`src/nosuch.ts\` | ${HERE} |`, "missing: src/nosuch.ts"],
+  [`| A. (S) | | ${HERE} |`, "no place: A."],
+  ["| A. (S) | `src/base/page.ts` | awaited |", "no test: A."],
+  ["| A. (S) | `src/base/page.ts` | `nosuch.test.ts` |", "missing: nosuch.test.ts"],
+  ["| A. (S) | `src/base/page.ts` | `tidy.test.ts`, *nosuch* |", "not found: nosuch"],
   [
-    `| A. | S | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *reference on the page* | holds |`,
+    `| A. (S) | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *reference on the page* |`,
     "not found: reference on the page",
   ],
   [
     // The file contains the text, but not as a title.
-    `| A. | S | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* | holds |`,
+    `| A. (S) | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* |`,
     "not found: fileURLToPath",
   ],
-  [`| A. | S | \`src/base/page.ts\` | ${HERE} | partly |`, "no verdict: A."],
-  [`| A. | S | \`src/base/page.ts\` | ${HERE} | differs |`, "no verdict: A."],
+  [`| A. (S) | \`src/base/page.ts\` | ${HERE}; [differs] |`, "no decision: A."],
   [
-    `| A. | S | \`src/base/page.ts\` | ${HERE} | [differs](../decisions/0000-nosuch.md) |`,
+    `| A. (S) | \`src/base/page.ts\` | ${HERE}; [differs](../decisions/0000-nosuch.md) |`,
     "missing: ../decisions/0000-nosuch.md",
   ],
-  [`| A. | \`src/base/page.ts\` | ${HERE} | holds |`, "not five cells: A."],
+  [`| A. (S) | \`src/base/page.ts\` | ${HERE} | |`, "not three cells: A."],
+  [`| A. | \`src/base/page.ts\` | ${HERE} |`, "no source: A."],
 ])("rejects a row with a mistake: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });
