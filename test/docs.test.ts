@@ -32,8 +32,8 @@ function brokenLinks(page: string, text: string): string[] {
   return [...text.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].flatMap(([, link]) => {
     const [file = "", anchor] = (link as string).split("#");
     const target = file === "" ? page : join(dirname(page), file);
-    const isThere = existsSync(target) && (anchor === undefined || anchorsOf(target).has(anchor));
-    return isThere ? [] : [`${page.slice(ROOT.length)}: ${link}`];
+    const exists = existsSync(target) && (anchor === undefined || anchorsOf(target).has(anchor));
+    return exists ? [] : [`${page.slice(ROOT.length)}: ${link}`];
   });
 }
 

@@ -99,11 +99,11 @@ test.each([
 /** Waits until the file contains exactly this. */
 async function onceSaid(file: string, text: string): Promise<void> {
   const found = deferred();
-  const look = () => {
+  const check = () => {
     if (readFileSync(file, "utf8") === text) found.resolve();
   };
-  const watcher = watch(file, look);
-  look();
+  const watcher = watch(file, check);
+  check();
   await found.promise;
   watcher.close();
 }
@@ -204,9 +204,9 @@ test("the manifests follow Kubernetes' schemas, and refer to each other", () => 
   expect(mounts.map(nameOf).sort()).toEqual(volumes.map(nameOf).sort());
 });
 
-const isThere = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
+const exists = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
 
-test.skipIf(!isThere("systemd-analyze"))("systemd accepts the unit", () => {
+test.skipIf(!exists("systemd-analyze"))("systemd accepts the unit", () => {
   const check = (unit: string) => {
     const file = join(directory, "tandem-check.service");
     writeFileSync(file, unit);
@@ -235,7 +235,7 @@ const PROXIES: readonly (readonly [string, string, string[], (text: string) => s
   ],
 ];
 
-test.each(PROXIES.filter(([, program]) => isThere(program)))(
+test.each(PROXIES.filter(([, program]) => exists(program)))(
   "%s is valid for %s itself",
   (name, program, flags, wrap) => {
     const check = (text: string) => {

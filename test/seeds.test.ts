@@ -23,7 +23,8 @@ function titlesOf(path: string): readonly string[] {
     const visit = (node: ts.Node): void => {
       if (ts.isCallExpression(node) && isTest(node.expression)) {
         const title = textOf(node.arguments[0]);
-        if (title !== undefined) titles.push(title, ...ofRows(title, node.expression, source));
+        if (title !== undefined)
+          titles.push(title, ...titlesOfRows(title, node.expression, source));
       }
       ts.forEachChild(node, visit);
     };
@@ -42,7 +43,11 @@ function textOf(node: ts.Node | undefined): string | undefined {
 }
 
 /** Titles that a table of `test.each` generates from `%s`, using the first string of each row. */
-function ofRows(title: string, callee: ts.Expression, source: ts.SourceFile): readonly string[] {
+function titlesOfRows(
+  title: string,
+  callee: ts.Expression,
+  source: ts.SourceFile,
+): readonly string[] {
   if (!title.includes("%s") || !ts.isCallExpression(callee)) return [];
   const [given] = callee.arguments;
   const table =

@@ -29,7 +29,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { FaultyNetwork } from "./faulty-network.mjs";
-import { Checkpoints, Ledger, lackOf, otherStateOf, patiently } from "./ledger.mjs";
+import { Checkpoints, Ledger, missingOf, otherStateOf, patiently } from "./ledger.mjs";
 import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 import { Supervised } from "./supervised.mjs";
 
@@ -89,7 +89,7 @@ const FAULTS = {
     // Its exit code shows whether it repaired something.
     spawnSync("e2fsck", ["-p", "-f", disk]);
     mount();
-    processes.goOn();
+    processes.resume();
   },
   "folder away": async () => {
     renameSync(join(store, "data"), join(store, "away"));
@@ -239,9 +239,9 @@ async function heal(url, when, documents) {
           otherStateOf({ url, document, state: "running", untilMs }),
         );
         if (state !== undefined) wrong(`${document} is ${state}`);
-        const lack = await patiently(() => lackOfSome({ url, name, copyUrl, copy, untilMs }));
+        const lack = await patiently(() => missingOfSome({ url, name, copyUrl, copy, untilMs }));
         if (lack !== undefined) wrong(`${copy} lacks ${lack}`);
-        const setBack = await checkpoints.look(url, document);
+        const setBack = await checkpoints.check(url, document);
         if (setBack !== undefined) wrong(setBack);
       }
     }
@@ -261,8 +261,8 @@ async function heal(url, when, documents) {
  * While the writers write, a copy is never equal: the current documents must arrive. At the end
  * they are compared completely.
  */
-async function lackOfSome({ url, name, copyUrl, copy, untilMs }) {
-  if (ledger.isOver) return lackOf({ url, database: name, copyUrl, copy, untilMs });
+async function missingOfSome({ url, name, copyUrl, copy, untilMs }) {
+  if (ledger.isOver) return missingOf({ url, database: name, copyUrl, copy, untilMs });
   const id = `mark-${counts.faults}-${copy}`;
   await mustInTime(url, "PUT", `/${name}/${id}?new_edits=false`, { _rev: "1-a" });
   for (;;) {
@@ -304,10 +304,10 @@ async function stepClock(seconds) {
 
 function report() {
   faults.push(...ledger.faults);
-  const { refused, unanswered, looked } = ledger.counts;
+  const { refused, unanswered, checked } = ledger.counts;
   const seconds = (performance.now() - startMs) / 1000;
   process.stdout.write(
-    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${checkpoints.lookCount} looks at checkpoints\n` +
+    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${checkpoints.checkCount} checkpoint checks\n` +
       `${faults.length} wrong\n`,
   );
   for (const fault of faults.slice(0, 30)) process.stdout.write(`  ${fault}\n`);

@@ -15,7 +15,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { Ledger, lackOf, otherStateOf } from "./ledger.mjs";
+import { Ledger, missingOf, otherStateOf } from "./ledger.mjs";
 import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 
 const KILLS = Number(process.argv[2] ?? 20);
@@ -101,7 +101,7 @@ async function converge() {
   const untilMs = performance.now() + END_MS_MAX;
   for (const database of DATABASES) {
     for (const copy of [`${database}-copy`, `${database}-over`]) {
-      const lack = await lackOf({ url, database, copyUrl: url, copy, untilMs });
+      const lack = await missingOf({ url, database, copyUrl: url, copy, untilMs });
       if (lack === undefined) continue;
       ledger.faults.push(`${copy} has ${lack} documents and is not equal to ${database}`);
     }
@@ -117,7 +117,7 @@ function report() {
   const { api_frontend: api, replication } = kills;
   process.stdout.write(
     `seed ${SEED}: ${api} kills of the API process, ${replication} of replication processes in ${seconds.toFixed(0)} s\n` +
-      `${writeCount} writes to ${documentCount} documents, ${counts.looked} look-ups, ${counts.unanswered} requests without an answer, ${counts.refused} answered 503\n` +
+      `${writeCount} writes to ${documentCount} documents, ${counts.checked} look-ups, ${counts.unanswered} requests without an answer, ${counts.refused} answered 503\n` +
       `${faults.length} faults\n`,
   );
   for (const fault of faults.slice(0, 20)) process.stdout.write(`  ${fault}\n`);

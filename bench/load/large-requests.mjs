@@ -76,7 +76,7 @@ const withIndex = async (node) => {
   const index = { fields: ["b"], partial_filter_selector: { a: { $exists: true } } };
   await ask(node.url, "POST", "/films/_index", { index });
 };
-const looker = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
+const reader = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
 
 const REQUESTS = [
   ["document 7.9 MB, numbers", "PUT", "/films/a", () => numbers(7_900_000)],
@@ -244,8 +244,8 @@ const REQUESTS = [
     withDesign(filter),
     DESIGN_BYTES,
   ],
-  ["looked at 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000), withDesign(looker, 9)],
-  ["looked at 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000), withDesign(looker, 9)],
+  ["looked at 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000), withDesign(reader, 9)],
+  ["looked at 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000), withDesign(reader, 9)],
   [
     "_design of 10,000 views",
     "PUT",

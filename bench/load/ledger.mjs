@@ -14,7 +14,7 @@ export class Ledger {
   isOver = false;
   /** Descriptions of failed checks. */
   faults = [];
-  counts = { refused: 0, unanswered: 0, looked: 0 };
+  counts = { refused: 0, unanswered: 0, checked: 0 };
   #url;
   /** Id and revision of every acknowledged write, by database. */
   #acknowledged;
@@ -54,14 +54,14 @@ export class Ledger {
       const before = [...known];
       const leaves = await patiently(() => leavesOf(this.#url, database));
       for (const [id, rev] of before) {
-        this.counts.looked++;
+        this.counts.checked++;
         // Documents written while the changes are read have moved past their end.
         const found = leaves.get(id) ?? (await patiently(() => this.#revisionOf(database, id)));
-        const isThere =
+        const exists =
           found !== undefined &&
           !found.includes(",") &&
           (found === rev || generationOf(found) > generationOf(rev));
-        if (!isThere) {
+        if (!exists) {
           this.faults.push(`${when}: ${database}/${id} is ${found}, ${rev} was acknowledged`);
         }
       }
@@ -112,7 +112,7 @@ export class Ledger {
  * Waits until `copy` on the node at `copyUrl` has the leaves of `database`. Returns its number of
  * documents if that takes too long.
  */
-export async function lackOf({ url, database, copyUrl, copy, untilMs }) {
+export async function missingOf({ url, database, copyUrl, copy, untilMs }) {
   const source = JSON.stringify(sorted(await leavesOf(url, database)));
   for (;;) {
     const target = await leavesOf(copyUrl, copy).catch(() => new Map());
@@ -134,18 +134,18 @@ export async function otherStateOf({ url, document, state, untilMs }) {
 
 /** The last observed checkpoints of jobs. */
 export class Checkpoints {
-  lookCount = 0;
+  checkCount = 0;
   #places = new Map();
 
   /**
    * Checks that of a document's job. Returns text if it moved back, as after a write by a node that
    * had lost its job.
    */
-  async look(url, document) {
+  async check(url, document) {
     const { body } = await patiently(() =>
       ask(url, "GET", `/_scheduler/docs/_replicator/${document}`),
     );
-    this.lookCount++;
+    this.checkCount++;
     const place = Number.parseInt(body.info?.checkpointed_source_seq ?? "0", 10);
     const before = this.#places.get(document) ?? 0;
     this.#places.set(document, Math.max(before, place));

@@ -124,9 +124,9 @@ async function write(url, writer) {
 
 async function sampleAll(number, isLong) {
   const loaded = nodes.map((node) => usage(node).memoryMib);
-  let goOn;
+  let resume;
   rest = new Promise((resolve) => {
-    goOn = resolve;
+    resume = resolve;
   });
   await pause(isLong ? LONG_REST_MS : REST_MS);
   const second = (number * MINUTES * 60) / SAMPLE_COUNT;
@@ -136,7 +136,7 @@ async function sampleAll(number, isLong) {
     printRow([second.toFixed(0), index + 1, writtenCount, ...SHOWN.map((key) => sample[key])]);
   }
   rest = undefined;
-  goOn();
+  resume();
 }
 
 /** Memory in MiB. */

@@ -43,7 +43,7 @@ export class Supervised {
     await Promise.all(this.#nodes.map((node) => endProcess(node, "SIGKILL")));
   }
 
-  goOn() {
+  resume() {
     this.#isOver = false;
     for (let index = 0; index < this.count; index++) this.#again(index);
   }

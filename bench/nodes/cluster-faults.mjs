@@ -22,7 +22,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { FoundationDbCluster } from "../load/foundationdb-cluster.mjs";
-import { Checkpoints, Ledger, lackOf, patiently } from "../load/ledger.mjs";
+import { Checkpoints, Ledger, missingOf, patiently } from "../load/ledger.mjs";
 import { ask, drawsOf } from "../load/node-process.mjs";
 import { Supervised } from "../load/supervised.mjs";
 import { inParallel } from "./arrivals.mjs";
@@ -170,7 +170,7 @@ async function strike(url, round, name) {
   );
   await patiently(() => ledger.lookUp(when));
   for (const database of busy) {
-    const setBack = await checkpoints.look(url, database);
+    const setBack = await checkpoints.check(url, database);
     if (setBack !== undefined) wrong(when, setBack);
   }
   await cluster.onceHealthy();
@@ -244,7 +244,13 @@ async function compareAll(url) {
   await inParallel(names, (name) => mark(url, name, id));
   const untilMs = performance.now() + HEAL_MS_MAX;
   await inParallel(names, async (name) => {
-    const lack = await lackOf({ url, database: name, copyUrl: url, copy: `${name}-copy`, untilMs });
+    const lack = await missingOf({
+      url,
+      database: name,
+      copyUrl: url,
+      copy: `${name}-copy`,
+      untilMs,
+    });
     if (lack !== undefined) wrong("at the end", `${name}-copy has ${lack} documents`);
   });
   print(`all ${JOBS} got a document and are equal after ${seconds(performance.now() - beganMs)}`);
@@ -257,10 +263,10 @@ function wrong(when, what) {
 
 function report() {
   faults.push(...ledger.faults);
-  const { refused, unanswered, looked } = ledger.counts;
+  const { refused, unanswered, checked } = ledger.counts;
   print(
     `seed ${SEED}: ${nodes.endCount} ends of nodes in ${seconds(performance.now() - startMs)}; ${ledger.writeCount} writes to ` +
-      `${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503\n` +
+      `${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503\n` +
       `${faults.length} wrong`,
   );
   for (const fault of faults.slice(0, 30)) print(`  ${fault}`);

@@ -207,13 +207,13 @@ describe("hooks", () => {
   });
 
   test("a hook is called once with all writes of a batch, and with the index set", async () => {
-    const told: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
+    const reported: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
     const store = await openStore({
       hooks: [
         {
           appliesTo: () => true,
           afterBatch: async (tx, database, { ids, indexSet }) => {
-            told.push({ ids: ids.toSorted(), hasIndexes: indexSet !== 0 });
+            reported.push({ ids: ids.toSorted(), hasIndexes: indexSet !== 0 });
             expect(await database.indexSet(tx)).toBe(indexSet);
             const winners = await database.winners(tx, [...ids, "unknown"]);
             expect(winners.map((winner) => winner?.id)).toEqual([...ids, undefined]);
@@ -232,7 +232,7 @@ describe("hooks", () => {
     await store.edit(interactive("c"));
     const revisions = outcomes.slice(1, 2).map(revisionOf);
     await store.edit(interactive("b", revisions[0], { body: '{"n":1}' }));
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { ids: ["a", "b"], hasIndexes: false },
       { ids: ["c"], hasIndexes: true },
       { ids: ["b"], hasIndexes: true },

@@ -3,8 +3,8 @@ import { createSystemRuntime } from "../host/index.ts";
 import { supervise } from "./supervise.ts";
 
 test("details of an announced problem are not repeated with each attempt", async () => {
-  const told: unknown[] = [];
-  const system = createSystemRuntime({ event: (_, fields) => void told.push(fields) });
+  const reported: unknown[] = [];
+  const system = createSystemRuntime({ event: (_, fields) => void reported.push(fields) });
   const runtime = { ...system, clock: { ...system.clock, sleep: async () => {} } };
   const errors = [new Error("known"), new Error("known"), new Error("new"), new Error("known")];
   const stopping = new AbortController();
@@ -17,5 +17,5 @@ test("details of an announced problem are not repeated with each attempt", async
     },
   };
   await supervise(runtime, [service], stopping.signal, (error) => String(error).endsWith("known"));
-  expect(told).toEqual([{ service: "test", error: "Error: new", pauseMs: 400 }]);
+  expect(reported).toEqual([{ service: "test", error: "Error: new", pauseMs: 400 }]);
 });

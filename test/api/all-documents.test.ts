@@ -18,7 +18,7 @@ async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise
 
 const OFFSET = "CouchDB counts the rows before a start key, which takes a scan";
 
-const KEYS_BESIDE_RANGE = "`keys` is incompatible with `key`, `start_key` and `end_key`";
+const KEYS_WITH_RANGE = "`keys` is incompatible with `key`, `start_key` and `end_key`";
 
 function row(id: string) {
   return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
@@ -244,13 +244,13 @@ describe("_all_docs", () => {
     ].map((ask) => ({
       name: `refuses keys together with a range (${ask})`,
       ask,
-      ...refusal(400, "query_parse_error", KEYS_BESIDE_RANGE),
+      ...refusal(400, "query_parse_error", KEYS_WITH_RANGE),
     })),
     {
       name: "refuses keys together with an end in the body",
       ask: "POST /films/_all_docs",
       body: { keys: ["a", "b"], end_key: "b" },
-      ...refusal(400, "query_parse_error", KEYS_BESIDE_RANGE),
+      ...refusal(400, "query_parse_error", KEYS_WITH_RANGE),
     },
     {
       name: "accepts a key that is the only one of the keys",

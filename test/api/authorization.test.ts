@@ -7,7 +7,7 @@ import type { User } from "../../src/api/index.ts";
 import { ADMIN, type OpenApi, openApi, SETTINGS } from "./api.fixture.ts";
 import { type Row, refusal } from "./rows.ts";
 
-const NOBODY: User = { name: null, roles: [], isAdmin: false };
+const ANONYMOUS: User = { name: null, roles: [], isAdmin: false };
 const ALICE: User = { name: "alice", roles: ["reader"], isAdmin: false };
 const BOB: User = { name: "bob", roles: ["chief"], isAdmin: false };
 
@@ -46,7 +46,7 @@ function rowsFor(user: User, rows: readonly Omit<Row, "name">[]): void {
 }
 
 describe("an anonymous user", () => {
-  rowsFor(NOBODY, [
+  rowsFor(ANONYMOUS, [
     { ask: "GET /", status: 200 },
     { ask: "GET /_up", status: 200 },
     { ask: "GET /_uuids", status: 200 },
@@ -123,7 +123,7 @@ describe("an admin of a database", () => {
 
 test("everyone may list databases if the configuration says so", async () => {
   const settings = { ...SETTINGS, adminOnlyAllDatabases: false };
-  const { ask } = await openApi({ user: NOBODY, parts: { settings } });
+  const { ask } = await openApi({ user: ANONYMOUS, parts: { settings } });
   expect((await ask("GET /_all_dbs")).status).toBe(200);
 });
 

@@ -300,9 +300,9 @@ describe("a feed of a few documents", () => {
     ]);
     for (const query of queries) {
       const asked = `POST /films/_changes?filter=_doc_ids&${query}`;
-      const looked = await ask(asked, { body: { doc_ids: known } });
+      const checked = await ask(asked, { body: { doc_ids: known } });
       const found = await ask(asked, { body: { doc_ids: [...known, ...unknown] } });
-      expect(looked.json, query).toEqual(found.json);
+      expect(checked.json, query).toEqual(found.json);
     }
     const { results } = (
       await ask("POST /films/_changes?filter=_doc_ids", { body: { doc_ids: known } })

@@ -30,7 +30,7 @@ function file(name: string, value: string): Field {
   return { name: "_attachments", value, file: { name, type: "text/plain" } };
 }
 
-async function openBeside({ ask }: Asked): Promise<string> {
+async function openWithOthers({ ask }: Asked): Promise<string> {
   const body = { n: 1, _attachments: { old: { content_type: "a/b", data: "AAEC" } } };
   return (await ask("PUT /films/a", { body })).json.rev;
 }
@@ -38,7 +38,7 @@ async function openBeside({ ask }: Asked): Promise<string> {
 describe("a form", () => {
   test("adds files to a document and keeps the existing ones", async () => {
     const api = await openFilms();
-    const rev = await openBeside(api);
+    const rev = await openWithOthers(api);
     const sent = form({ name: "_rev", value: rev }, file("odd näme.txt", "hello"), file("x", "y"));
     const answer = await api.ask("POST /films/a", sent);
     expect(answer).toMatchObject({ status: 201, json: { ok: true, id: "a" } });
@@ -59,14 +59,14 @@ describe("a form", () => {
 
   test("replaces a file of the same name", async () => {
     const api = await openFilms();
-    const rev = await openBeside(api);
+    const rev = await openWithOthers(api);
     await api.ask("POST /films/a", form({ name: "_rev", value: rev }, file("old", "new")));
     expect((await api.ask("GET /films/a/old")).text).toBe("new");
   });
 
   test("for an older revision is a conflict", async () => {
     const api = await openFilms();
-    const rev = await openBeside(api);
+    const rev = await openWithOthers(api);
     await api.ask("PUT /films/a", { body: { _rev: rev } });
     const answer = await api.ask("POST /films/a", form({ name: "_rev", value: rev }));
     expect(answer.status).toBe(409);

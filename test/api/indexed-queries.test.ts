@@ -65,7 +65,7 @@ type Step =
   | { readonly kind: "index" | "remove"; readonly fields: readonly string[] };
 
 /** Metadata members that a document has, or that a reader may request. */
-const BESIDE_BODY = [
+const METADATA_MEMBERS = [
   ["_conflicts"],
   ["_conflicts.0", "a"],
   ["_rev"],
@@ -75,7 +75,14 @@ const BESIDE_BODY = [
   ["_revisions"],
   ["_deleted_conflicts"],
 ];
-const fields = fc.constantFrom(["a"], ["b"], ["a", "b"], ["c.d"], ["_id", "a"], ...BESIDE_BODY);
+const fields = fc.constantFrom(
+  ["a"],
+  ["b"],
+  ["a", "b"],
+  ["c.d"],
+  ["_id", "a"],
+  ...METADATA_MEMBERS,
+);
 
 /** Steps with these documents. */
 const stepsOf = (ids: fc.Arbitrary<string>): fc.Arbitrary<Step> =>
@@ -164,7 +171,7 @@ const condition = fc.oneof(
   fc.constantFrom({ $exists: true }, { $ne: 1 }, { $in: ["a", 1] }),
 );
 /** Conditions on metadata. */
-const CONDITIONS_BESIDE: readonly object[] = [
+const METADATA_CONDITIONS: readonly object[] = [
   { _conflicts: { $exists: true } },
   { _conflicts: { $size: 1 } },
   { _conflicts: ["1-00000000000000000000000000000000"] },
@@ -178,7 +185,7 @@ const CONDITIONS_BESIDE: readonly object[] = [
   { _deleted_conflicts: { $exists: true } },
 ];
 const selector: fc.Arbitrary<object> = fc.oneof(
-  { weight: 2, arbitrary: fc.constantFrom(...CONDITIONS_BESIDE) },
+  { weight: 2, arbitrary: fc.constantFrom(...METADATA_CONDITIONS) },
   condition.map((a) => ({ a })),
   condition.map((b) => ({ b })),
   fc.tuple(condition, condition).map(([a, b]) => ({ a, b })),
@@ -216,7 +223,7 @@ describe("an indexed query", () => {
   }, 600_000);
 
   test("matches metadata, whatever happens to losing leaves", async () => {
-    const indexes = BESIDE_BODY.map((each): Step => ({ kind: "index", fields: each }));
+    const indexes = METADATA_MEMBERS.map((each): Step => ({ kind: "index", fields: each }));
     await fc.assert(
       fc.asyncProperty(
         fc.array(stepsOf(fc.constantFrom("1", "2")), { maxLength: 20 }),
@@ -224,7 +231,7 @@ describe("an indexed query", () => {
         reading,
         (steps, at, read) => {
           const all = [...steps.slice(0, at), ...indexes, ...steps.slice(at)];
-          return expectSameAnswers(all, CONDITIONS_BESIDE, read);
+          return expectSameAnswers(all, METADATA_CONDITIONS, read);
         },
       ),
       { numRuns: Number(process.env.FUZZ_COUNT ?? 20) },
@@ -240,12 +247,12 @@ async function compareCovered(
 ): Promise<void> {
   const all = { ...query, limit: 100 };
   const fields = ["_id", ...columns];
-  const told = await ask("POST /films/_find", { ...all, fields });
-  if (told.status === 400 || told.json.warning?.includes("was not used")) return;
+  const reported = await ask("POST /films/_find", { ...all, fields });
+  if (reported.status === 400 || reported.json.warning?.includes("was not used")) return;
   // This field is in no index and no document.
   const read = await ask("POST /films/_find", { ...all, fields: [...fields, "none"] });
   const docs = (text: string): string => text.slice(0, text.indexOf('"bookmark"'));
-  expect(docs(told.text)).toBe(docs(read.text));
+  expect(docs(reported.text)).toBe(docs(read.text));
 }
 
 async function compare(

@@ -378,12 +378,12 @@ describe("a covering index", () => {
       return { docs, statistics, readCount: counts.readCount - before };
     };
     await readBy(["_id"]);
-    const told = await readBy(["o.x", "_id"]);
-    expect(told.docs).toEqual([
+    const reported = await readBy(["o.x", "_id"]);
+    expect(reported.docs).toEqual([
       { o: { x: 13 }, _id: "d23" },
       { o: { x: 23 }, _id: "d33" },
     ]);
-    expect(told.statistics).toMatchObject({
+    expect(reported.statistics).toMatchObject({
       total_keys_examined: 2,
       total_docs_examined: 0,
       results_returned: 2,
@@ -391,7 +391,7 @@ describe("a covering index", () => {
     const read = await readBy(["o.x", "_id", "even"]);
     expect(read.statistics).toMatchObject({ total_keys_examined: 2, total_docs_examined: 2 });
     // The revisions and the body of each document.
-    expect(read.readCount - told.readCount).toBe(4);
+    expect(read.readCount - reported.readCount).toBe(4);
   });
 
   test("reads documents whose values are normalized or truncated in the entry", async () => {

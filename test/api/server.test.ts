@@ -283,8 +283,8 @@ describe("the server", () => {
   test("locations begin with https if the request came over TLS, even through a proxy", async () => {
     const { ask } = await openFilms();
     const schemeOf = async (headers: Readonly<Record<string, string>>) => {
-      const { headers: told } = await ask("POST /films", { body: {}, headers });
-      return told.Location?.split(":")[0];
+      const { headers: reported } = await ask("POST /films", { body: {}, headers });
+      return reported.Location?.split(":")[0];
     };
     expect(await schemeOf({})).toBe("http");
     expect(await schemeOf({ "X-Forwarded-Ssl": "on" })).toBe("https");

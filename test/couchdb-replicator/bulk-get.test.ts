@@ -15,7 +15,7 @@ afterAll(() => pair.close());
 const COUNT = 10;
 const DESIGN = Array.from({ length: COUNT }, (_, number) => ({ _id: `_design/d${number}` }));
 const SINGLE = /open_revs=/;
-const WRITTEN_ALONE = /^(_design\/|doc-).*new_edits=false/;
+const WRITTEN_INDIVIDUALLY = /^(_design\/|doc-).*new_edits=false/;
 
 /** Numbers of bulk reads, single reads, and single writes. */
 async function requestsOf(database: string, docs: readonly object[], more: object) {
@@ -26,7 +26,7 @@ async function requestsOf(database: string, docs: readonly object[], more: objec
   return {
     bulk: count(pair.source, "POST", /^_bulk_get/),
     reads: count(pair.source, "GET", SINGLE),
-    writes: count(pair.target, "PUT", WRITTEN_ALONE),
+    writes: count(pair.target, "PUT", WRITTEN_INDIVIDUALLY),
   };
 }
 

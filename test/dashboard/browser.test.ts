@@ -141,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       { colorScheme: "light", viewport: narrow },
     ] as const) {
       const where = Object.values(looks)
-        .map((look) => JSON.stringify(look))
+        .map((check) => JSON.stringify(check))
         .join(" ");
       const { page: login } = await openPage(browser, looks);
       await login.goto(`${node.url}/_dashboard/`);
@@ -150,7 +150,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       const {
         page,
         show,
-        violations: look,
+        violations: check,
         faults,
       } = await visit(browser, node.url, "root", looks);
       const views: [view: string, landmark: string][] = [
@@ -169,12 +169,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       for (const [view, landmark] of views) {
         await show(view);
         await page.getByText(landmark).first().waitFor({ state: "attached" });
-        for (const fault of await look()) found.push(`${view} ${where}: ${fault}`);
+        for (const fault of await check()) found.push(`${view} ${where}: ${fault}`);
       }
       await show("/jobs/_replicator%2Fbilling-0");
       await page.getByRole("button", { name: "Cancel" }).click();
       await page.getByRole("dialog").waitFor();
-      for (const fault of await look()) found.push(`dialog ${where}: ${fault}`);
+      for (const fault of await check()) found.push(`dialog ${where}: ${fault}`);
       found.push(...faults);
     }
     expect(found).toEqual([]);
@@ -453,7 +453,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
   test("schedule and filters are chosen, validated while typed, and kept by an edit and a clone", async () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fnightly/_cancel").then(() => {}));
-    const { page, show, violations: look } = await visit(browser, node.url, "root");
+    const { page, show, violations: check } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Id", { exact: true }).fill("nightly");
     await page.getByLabel("Source address").fill("films");
@@ -465,7 +465,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("checkbox", { name: /^continuous/ }).isChecked()).toBe(false);
     await schedule.fill("0 3 * * 1-5 Europe/Atlantis");
     await page.getByText('"Europe/Atlantis" is not a time zone').waitFor();
-    expect(await look()).toEqual([]);
+    expect(await check()).toEqual([]);
     await schedule.fill("0 3 * * 1-5 Europe/Berlin");
     await page.getByText("is not a time zone").waitFor({ state: "hidden" });
     await page.getByLabel("deleted: skip").check();
@@ -508,7 +508,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   test("a replication is validated while typed, next to the fields, and can be created nevertheless", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
-    const { page, show, violations: look } = await visit(browser, node.url, "root");
+    const { page, show, violations: check } = await visit(browser, node.url, "root");
     const passwords = new Set<unknown>();
     page.on("request", (request) => {
       if (!request.url().includes("/_check")) return;
@@ -544,7 +544,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Target address").fill("copy");
     await page.getByText("Another job runs the same replication").waitFor();
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
-    expect(await look()).toEqual([]);
+    expect(await check()).toEqual([]);
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "_replicator/checked" }).waitFor();
     await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");

@@ -18,7 +18,7 @@ const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
 const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
 /** Simulates switching away from the page, or back. */
-function look(page: Page, state: "visible" | "hidden") {
+function setVisibility(page: Page, state: "visible" | "hidden") {
   return page.evaluate(`(() => {
     Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -44,11 +44,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/events");
     await page.getByText("Live", { exact: true }).waitFor();
     const ended = page.waitForEvent("requestfailed", FEED_ENDS);
-    await look(page, "hidden");
+    await setVisibility(page, "hidden");
     await ended;
     await ask(node, "PUT", "/_replicator/seldom", { source: "films", target: "nowhere" });
     const again = page.waitForRequest(FEED);
-    await look(page, "visible");
+    await setVisibility(page, "visible");
     expect(new URL((await again).url()).searchParams.get("since")).toMatch(/^[0-9a-f]{24}$/);
     await page.getByText("_replicator/seldom").first().waitFor();
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
@@ -134,8 +134,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
     await page.context().clearCookies();
-    await look(page, "hidden");
-    await look(page, "visible");
+    await setVisibility(page, "hidden");
+    await setVisibility(page, "visible");
     await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
   });

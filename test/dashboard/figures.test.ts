@@ -468,9 +468,9 @@ describe("the node's rules known to the dashboard", () => {
 describe("events", () => {
   const job = (id: string, doc: string) =>
     ({ id, doc_id: doc, database: "_replicator", history: [], control: [] }) as unknown as Job;
-  const event = (id: string, told: Partial<JobEvent>): JobEvent => ({
+  const event = (id: string, reported: Partial<JobEvent>): JobEvent => ({
     ...{ place: "1", time: "2026-01-01T00:00:00Z", id, changes: ["started"], matches: true },
-    ...{ job: job(id, id), ...told },
+    ...{ job: job(id, id), ...reported },
   });
 
   test("rows keep their places, show the latest event, and disappear with their jobs", () => {
@@ -498,8 +498,8 @@ describe("events", () => {
       { action: "pause", user: "root", timestamp: "2025-12-31T00:00:00Z", why: null },
     ];
     const decided = { ...job("a", "a"), control };
-    const told = { changes: ["changed"], job: decided };
-    expect(entryOf(event("a", told))).toMatchObject({
+    const reported = { changes: ["changed"], job: decided };
+    expect(entryOf(event("a", reported))).toMatchObject({
       name: "_replicator/a",
       decision: { user: "ann" },
     });

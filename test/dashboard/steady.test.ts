@@ -21,8 +21,8 @@ let browser: Browser;
 
 function groupAt(host: string, count: number): FailingGroup {
   const since = "2026-01-01T00:00:00Z";
-  const told = { error: "no_route", reason: "nobody answers", example: "_replicator/a" };
-  return { class: "unreachable", side: "source", host, count, since, next_try: null, ...told };
+  const reported = { error: "no_route", reason: "nobody answers", example: "_replicator/a" };
+  return { class: "unreachable", side: "source", host, count, since, next_try: null, ...reported };
 }
 
 /** Responds with the groups that were set last. */

@@ -33,9 +33,9 @@ test("one of two processes sends each alert once, and the other takes over when 
     receiver.close();
   });
   const about = async (documentId: string, status: string): Promise<void> => {
-    const isThere = () =>
+    const exists = () =>
       bodies.some((body) => body.job?.doc_id === documentId && body.status === status);
-    while (!isThere()) {
+    while (!exists()) {
       await new Promise<void>((resolve) => {
         onMessage = resolve;
       });

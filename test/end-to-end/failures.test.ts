@@ -368,8 +368,8 @@ test("a source that accepts no checkpoint is not read from the start again", asy
   expect(more.body.history[0].start_last_seq).toBe(first.body.source_last_seq);
   // A re-created target lacks what the source's log describes.
   await here.call("DELETE", "/read-only-copy");
-  const anew = await here.call("POST", "/_replicate", body);
-  expect([anew.status, anew.body.history?.[0].docs_written]).toEqual([200, 3]);
+  const recreated = await here.call("POST", "/_replicate", body);
+  expect([recreated.status, recreated.body.history?.[0].docs_written]).toEqual([200, 3]);
 });
 
 test("an unknown job has no failure list", async () => {

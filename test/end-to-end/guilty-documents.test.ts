@@ -217,7 +217,7 @@ const CUT: ProxiedAnswer = {
 };
 
 /** With large attachments: each document is copied individually. */
-const LONE_WAYS: typeof WAYS = {
+const INDIVIDUAL_WAYS: typeof WAYS = {
   "in whose answer the source breaks off": {
     side: "source",
     intercept: (id) => async (request, forward) => {
@@ -281,7 +281,7 @@ const LONE_WAYS: typeof WAYS = {
 /** `attached`: documents with large attachments, each copied individually. */
 const CASES = [
   ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
-  ...Object.entries(LONE_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
+  ...Object.entries(INDIVIDUAL_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
 ];
 
 function databaseOf(...names: readonly string[]): string {

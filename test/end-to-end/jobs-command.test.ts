@@ -206,19 +206,19 @@ test("job events are shown as they occur, even after the server was unreachable"
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
   // A running job also stops or starts at about that time.
-  const told = async (change: string): Promise<void> => {
+  const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);
-    if (!new RegExp(`^2.*Z  ${change} +_replicator/follow$`).test(value)) await told(change);
+    if (!new RegExp(`^2.*Z  ${change} +_replicator/follow$`).test(value)) await reported(change);
   };
   expect((await errors.next()).value).toBe("tandem: watching");
   await decide("pause");
-  await told("paused");
+  await reported("paused");
   await node.stop();
   expect((await errors.next()).value).toMatch(/connecting again$/);
   node = await processes.open({ directory, port: node.port, environment: ADMIN });
   await decide("resume");
-  await told("resumed");
+  await reported("resumed");
   child.kill("SIGINT");
   expect(await ended).toEqual([0, null]);
 });

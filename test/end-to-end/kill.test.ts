@@ -164,14 +164,14 @@ test("a client waiting for a replication is referred to the job when its node st
   expect(await first.stop()).toBe(0);
   const answer = await asked;
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
-  const told = (await answer.json()) as Record<string, string>;
-  expect(told).toMatchObject({ error: "service_unavailable", _local_id: expect.any(String) });
+  const reported = (await answer.json()) as Record<string, string>;
+  expect(reported).toMatchObject({ error: "service_unavailable", _local_id: expect.any(String) });
 
   const second = await processes.open({ directory, ini: INI });
-  const path = `/_scheduler/jobs/${encodeURIComponent(told._local_id as string)}`;
+  const path = `/_scheduler/jobs/${encodeURIComponent(reported._local_id as string)}`;
   const { body: job } = await second.onceAnswered(
     () => second.call("GET", path),
     (answered) => answered.body.state === "running",
   );
-  expect(job.id).toBe(told._local_id);
+  expect(job.id).toBe(reported._local_id);
 });

@@ -10,7 +10,7 @@ import { Processes } from "../support/open-process.ts";
 
 const CLIENT_COUNT = 2_000;
 const SYSTEM_LIMIT = "/proc/sys/net/core/somaxconn";
-const areSoManyAllowed =
+const isLimitSufficient =
   existsSync(SYSTEM_LIMIT) && Number(readFileSync(SYSTEM_LIMIT, "utf8")) >= CLIENT_COUNT;
 
 const processes = new Processes();
@@ -20,7 +20,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-test.skipIf(!areSoManyAllowed)(
+test.skipIf(!isLimitSufficient)(
   "2,000 clients that connect while a node is busy are all accepted",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });

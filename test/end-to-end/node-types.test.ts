@@ -22,7 +22,7 @@ function workersOnce(node: TandemProcess, passes: (found: readonly Worker[]) => 
   return node.onceAnswered(() => workers(node), passes);
 }
 
-function lives(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -92,7 +92,7 @@ onSharedStores((openStore) => {
       return now.length === 2 && now.includes(other) && !now.includes(victim);
     });
     expect(await node.stop()).toBe(0);
-    for (const { pid } of after) expect(lives(Number(pid))).toBe(false);
+    for (const { pid } of after) expect(isAlive(Number(pid))).toBe(false);
   });
 
   test("replication processes exit when their parent is killed", async () => {

@@ -73,11 +73,11 @@ async function get(url: string, connection?: Connection): Promise<string> {
 test("idle feeds at a server delay no other request", async () => {
   const feedCount = 300;
   const resting: ServerResponse[] = [];
-  const allRest = new EventEmitter();
+  const allIdle = new EventEmitter();
   const port = await listen(
     createServer((incoming, response) => {
       if (incoming.url !== "/feed") response.end("answered");
-      else if (resting.push(response) === feedCount) allRest.emit("now");
+      else if (resting.push(response) === feedCount) allIdle.emit("now");
     }),
   );
   const undici = openUndiciFetch();
@@ -94,7 +94,7 @@ test("idle feeds at a server delay no other request", async () => {
     } as const;
     return readText(await undici.fetch(request));
   };
-  const rest = once(allRest, "now");
+  const rest = once(allIdle, "now");
   const feeds = Array.from({ length: feedCount }, () => ask("/feed", { isFeed: true }));
   await rest;
   expect(await ask("/", {})).toBe("answered");

@@ -8,7 +8,7 @@ import { World } from "../simulation/kernel/world.ts";
 const TYPE = "test";
 const TIMEOUT_SEC = 60;
 /** The monitor checks once per timeout plus a jitter of up to ten seconds. */
-const LOOK_SEC_MAX = TIMEOUT_SEC + 10;
+const CHECK_SEC_MAX = TIMEOUT_SEC + 10;
 
 let world: World;
 let node: SimulatedNode;
@@ -62,7 +62,7 @@ test("a silent job loses its lock after one timeout at the earliest, and two che
     await hold(id);
     await pass(TIMEOUT_SEC);
     expect(await stateOf(id)).toBe("running");
-    await pass(2 * LOOK_SEC_MAX - TIMEOUT_SEC);
+    await pass(2 * CHECK_SEC_MAX - TIMEOUT_SEC);
     expect(await stateOf(id)).toBe("pending");
     await transact((tx) => jobs.remove(tx, { type: TYPE, id }));
   }
@@ -70,9 +70,9 @@ test("a silent job loses its lock after one timeout at the earliest, and two che
 
 test("an increased timeout applies to jobs that the monitor has already seen", async () => {
   const living = await hold("living");
-  await pass(LOOK_SEC_MAX);
+  await pass(CHECK_SEC_MAX);
   await setTimeoutSec(10 * TIMEOUT_SEC);
-  await pass(LOOK_SEC_MAX);
+  await pass(CHECK_SEC_MAX);
   for (let count = 0; count < 5; count++) {
     expect(await stateOf("living")).toBe("running");
     await transact((tx) => jobs.update(tx, living));

@@ -336,8 +336,8 @@ test("the note of a job is kept separately from its data, whatever happens to th
 test("an acceptor that gets fewer jobs than requested is notified of new ones, on request", async () => {
   const add = (id: string, scheduledAtSec: number) =>
     transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { scheduledAtSec }));
-  const take = (countMax: number, watchesRest: boolean) =>
-    transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 10, countMax, watchesRest }));
+  const take = (countMax: number, watchesIdle: boolean) =>
+    transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 10, countMax, watchesRest: watchesIdle }));
   const restOf = (acceptance: Acceptance) =>
     acceptance.kind === "accepted" ? acceptance.rest : undefined;
   await add("due", 5);

@@ -38,7 +38,7 @@ beforeEach(async () => {
 });
 
 /** Advances time by a number of leases, and lets the worker check. */
-async function look(passedLeases: number): Promise<void> {
+async function check(passedLeases: number): Promise<void> {
   nowMs += passedLeases * LEASE_MS;
   await ring.look();
 }
@@ -52,7 +52,7 @@ test("while its right neighbour lives, a worker ignores silent workers after tha
   const [nearest = ""] = others;
   for (let count = 0; count < 12; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, nearest));
-    await look(0.2);
+    await check(0.2);
   }
   expect(await living()).toEqual(others);
 });
@@ -70,7 +70,7 @@ test("a check reads one lease, however many workers there are, and the list once
   for (let count = 0; count < 10; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, nearest.id));
     const before = counts.readCount;
-    await look(0.2);
+    await check(0.2);
     readCounts.push(counts.readCount - before);
   }
   // The first check reads all leases: none is known yet.
@@ -81,14 +81,14 @@ test("a check reads one lease, however many workers there are, and the list once
 });
 
 test("after a silent neighbour the next ones are watched, too", async () => {
-  for (let count = 0; count < 5; count++) await look(0.2);
+  for (let count = 0; count < 5; count++) await check(0.2);
   expect(await living()).toEqual(others);
-  await look(0.2);
+  await check(0.2);
   expect(await living()).toEqual(others.slice(1));
   // Each is watched from the moment that the previous one had missed two renewals, not only from
   // its expulsion.
   for (const left of [others.slice(2), []]) {
-    for (let count = 0; count < 2; count++) await look(0.2);
+    for (let count = 0; count < 2; count++) await check(0.2);
     expect(await living()).toEqual(left);
   }
 });
@@ -99,7 +99,7 @@ test("the neighbour of the last worker is the first", async () => {
   const [first, second] = await kv.read((tx) => jobs.workers.members(tx));
   for (let count = 0; count < 6; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, second?.id ?? ""));
-    await look(0.2);
+    await check(0.2);
   }
   const left = (await kv.read((tx) => jobs.workers.members(tx))).map(({ id }) => id);
   expect(left).not.toContain(first?.id);

@@ -12,7 +12,7 @@ import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { inspect } from "../support/kv/image-check.ts";
 import {
   canRecordDisks,
-  type Deed,
+  type Operation,
   RecordedDisk,
   type Writer,
 } from "../support/kv/recorded-disk.ts";
@@ -64,7 +64,7 @@ async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promi
     const place = random.integer(WRITER_COUNT_MAX);
     const writer = writers[place] ?? (await openedDespiteFaults(disk));
     writers[Math.min(place, writers.length)] = writer;
-    const { outcome } = await writer.write(drawDeeds(random));
+    const { outcome } = await writer.write(drawOperations(random));
     if (outcome === "committed" || (await writer.isAvailable())) continue;
     await writer.kill();
     writers.splice(writers.indexOf(writer), 1);
@@ -89,11 +89,11 @@ function drawFaults(random: SeededRandom): Parameters<RecordedDisk["fail"]>[0] {
   }
 }
 
-function drawDeeds(random: SeededRandom): Deed[] {
-  return Array.from({ length: 1 + random.integer(4) }, () => drawDeed(random));
+function drawOperations(random: SeededRandom): Operation[] {
+  return Array.from({ length: 1 + random.integer(4) }, () => drawOperation(random));
 }
 
-function drawDeed(random: SeededRandom): Deed {
+function drawOperation(random: SeededRandom): Operation {
   const place = random.integer(40);
   const key = keyAt(place);
   switch (random.integer(6)) {

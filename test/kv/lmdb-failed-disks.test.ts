@@ -9,7 +9,7 @@ import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { inspect } from "../support/kv/image-check.ts";
 import {
   canRecordDisks,
-  type Deed,
+  type Operation,
   RecordedDisk,
   type Writer,
 } from "../support/kv/recorded-disk.ts";
@@ -18,8 +18,8 @@ import { withDirectory } from "../support/with-directory.ts";
 const DISK_COUNT = 14;
 
 /** More than a redo record holds. */
-const LARGE: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
-const SMALL: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 300 }];
+const LARGE: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
+const SMALL: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
 test.skipIf(!canRecordDisks)(
   "a machine that fails after its disk loses no acknowledged commit",

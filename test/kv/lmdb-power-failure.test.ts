@@ -41,7 +41,7 @@ const range = fc.tuple(place, place).map(([one, other]) => ({
   begin: keyAt(Math.min(one, other)),
   end: keyAt(Math.max(one, other)),
 }));
-const deed = fc.oneof(
+const operation = fc.oneof(
   fc.record({
     kind: fc.constant("set" as const),
     key,
@@ -55,8 +55,8 @@ const deed = fc.oneof(
   fc.record({ kind: fc.constant("add" as const), key }),
   fc.record({ kind: fc.constant("stamp" as const) }),
 );
-type Deed = typeof deed extends fc.Arbitrary<infer Each> ? Each : never;
-const transactions = fc.array(fc.array(deed, { minLength: 1, maxLength: 5, size: "max" }), {
+type Operation = typeof operation extends fc.Arbitrary<infer Each> ? Each : never;
+const transactions = fc.array(fc.array(operation, { minLength: 1, maxLength: 5, size: "max" }), {
   minLength: 3,
   maxLength: 8,
   size: "max",
@@ -72,9 +72,9 @@ interface Stage {
 
 test(`a machine that fails loses no acknowledged commit, and leaves none partial (${RUN_COUNT} runs)`, async () => {
   await fc.assert(
-    fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (deeds, coins) => {
+    fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (operations, coins) => {
       await withDirectory(async (directory) => {
-        const stages = await commitAll(join(directory, "live"), deeds);
+        const stages = await commitAll(join(directory, "live"), operations);
         const toss = (): boolean => coins.next().value as boolean;
         for (const [index, stage] of stages.slice(1).entries()) {
           const before = stages[index] as Stage;
@@ -117,26 +117,26 @@ test("a short transaction that clears more than a redo record fits is carried ou
 
 async function commitAll(
   directory: string,
-  transactions: readonly (readonly Deed[])[],
+  transactions: readonly (readonly Operation[])[],
 ): Promise<Stage[]> {
   const kv = await openStore(directory);
   const stages: Stage[] = [];
-  for (const [number, deeds] of transactions.entries()) {
+  for (const [number, operations] of transactions.entries()) {
     await kv.transact(async (tx) => {
       tx.set(bytes("number"), bytes(String(number)));
-      for (const each of deeds) carryOut(tx, each, number);
+      for (const each of operations) carryOut(tx, each, number);
     });
     stages.push({
       file: readFileSync(join(directory, DATA_FILE)),
       content: await contentOf(kv),
-      isLarge: deeds.some((each) => each.kind === "set" && each.byteCount === LARGE_BYTES),
+      isLarge: operations.some((each) => each.kind === "set" && each.byteCount === LARGE_BYTES),
     });
   }
   await kv.close();
   return stages;
 }
 
-function carryOut(tx: Transaction, each: Deed, number: number): void {
+function carryOut(tx: Transaction, each: Operation, number: number): void {
   switch (each.kind) {
     case "set":
       tx.set(each.key, new Uint8Array(each.byteCount).fill(number));

@@ -77,18 +77,18 @@ function runSuite({ files, runFile }, url, expected) {
 /** Whether all results match the list. */
 function judge(name, expected, ours, theirs) {
   const news = [...ours.failed].filter((title) => !expected.all.has(title));
-  const mended = [...expected.all].filter((title) => {
+  const fixed = [...expected.all].filter((title) => {
     return ours.passed.has(title) && !expected.byChance.has(title);
   });
   for (const title of news) {
     print(`FAILED ${title}${theirs?.passed.has(title) ? " (passes on the CouchDB)" : ""}`);
   }
-  for (const title of mended) print(`PASSES, and is listed as failing: ${title}`);
+  for (const title of fixed) print(`PASSES, and is listed as failing: ${title}`);
   const counts = `${ours.passed.size} passed, ${ours.failed.size} failed`;
   const couchdb =
     theirs && `; the CouchDB: ${theirs.passed.size} passed, ${theirs.failed.size} failed`;
   print(`${name}: ${counts}, ${ours.failed.size - news.length} of them known${couchdb ?? ""}`);
-  return news.length === 0 && mended.length === 0;
+  return news.length === 0 && fixed.length === 0;
 }
 
 /** Whether the results of all suites of a peer match the list. */

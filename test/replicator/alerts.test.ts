@@ -96,15 +96,15 @@ async function behindSince(id: string, sinceMs: number | undefined): Promise<voi
   await world.kv.transact((tx) => world.node.backlogs.set(tx, id, backlog));
 }
 
-interface Told {
+interface SentAlert {
   readonly what: string;
   readonly id: string;
   readonly breachId: string;
 }
 
 /** Takes the pending alerts, oldest first. */
-async function told(watch: AlertWatch): Promise<Told[]> {
-  const found: Told[] = [];
+async function reported(watch: AlertWatch): Promise<SentAlert[]> {
+  const found: SentAlert[] = [];
   for (let waiting = await watch.next(); waiting !== undefined; waiting = await watch.next()) {
     const { kind, status, id, breachId } = waiting.alert;
     found.push({ what: `${kind} ${status}`, id, breachId });
@@ -113,7 +113,7 @@ async function told(watch: AlertWatch): Promise<Told[]> {
   return found;
 }
 
-const whats = async (watch: AlertWatch) => (await told(watch)).map(({ what }) => what);
+const whats = async (watch: AlertWatch) => (await reported(watch)).map(({ what }) => what);
 
 test("alerts once for a job that keeps failing and once for its recovery, then rearms", async () => {
   const watch = await begun();
@@ -122,11 +122,11 @@ test("alerts once for a job that keeps failing and once for its recovery, then r
     await fail(id);
     await followAll(watch);
   }
-  const [firing, ...others] = await told(watch);
+  const [firing, ...others] = await reported(watch);
   expect([firing?.what, others]).toEqual(["failing firing", []]);
   await recover(id);
   await followAll(watch);
-  const [resolved] = await told(watch);
+  const [resolved] = await reported(watch);
   expect(resolved).toMatchObject({ what: "failing resolved", breachId: firing?.id });
   expect(resolved?.id).not.toBe(firing?.id);
   // A breach that ends before it is noticed is reported nevertheless.

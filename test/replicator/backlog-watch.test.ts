@@ -34,7 +34,7 @@ async function open() {
       jobs,
       simulated,
       /** Its scans for jobs to poll. */
-      look: vi.spyOn(jobs, "schedules"),
+      check: vi.spyOn(jobs, "schedules"),
       stop(): Promise<void> {
         stopping.abort(new Error("The test is over"));
         return Promise.race([running, simulated.crashed]);
@@ -103,16 +103,16 @@ test("polls paused jobs, but not jobs that have ended", async () => {
 
 test("a single node scans for jobs, however slow the store is", async () => {
   const node = await open();
-  for (const { jobs, simulated, look } of node.watchers) {
-    look.mockImplementation(async (...args) => {
+  for (const { jobs, simulated, check } of node.watchers) {
+    check.mockImplementation(async (...args) => {
       await simulated.runtime.clock.sleep(3000);
       return Jobs.prototype.schedules.apply(jobs, args);
     });
   }
   await node.pass(58);
   // Ten per scan.
-  const lookCount = node.watchers.reduce((sum, { look }) => sum + look.mock.calls.length, 0);
-  expect(lookCount).toBe(Math.ceil(JOBS / 10));
+  const checkCount = node.watchers.reduce((sum, { check }) => sum + check.mock.calls.length, 0);
+  expect(checkCount).toBe(Math.ceil(JOBS / 10));
   await node.close();
 });
 
@@ -150,8 +150,8 @@ test("scans jobs without a source to poll in batches of a hundred, twenty at a t
     }),
   );
   const counts: number[] = [];
-  for (const { jobs, look } of node.watchers) {
-    look.mockImplementation((...args) => {
+  for (const { jobs, check } of node.watchers) {
+    check.mockImplementation((...args) => {
       counts.push(0);
       return Jobs.prototype.schedules.apply(jobs, args);
     });
@@ -171,8 +171,8 @@ test("scans jobs without a source to poll in batches of a hundred, twenty at a t
 test("another node takes over when the scanning node dies", async () => {
   const node = await open();
   let hasDied = false;
-  for (const { jobs, simulated, look } of node.watchers.slice(1)) {
-    look.mockImplementation((...args) => {
+  for (const { jobs, simulated, check } of node.watchers.slice(1)) {
+    check.mockImplementation((...args) => {
       if (!hasDied) simulated.crash();
       hasDied = true;
       return Jobs.prototype.schedules.apply(jobs, args);

@@ -55,7 +55,7 @@ const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
  * A job that is paused during the write of its second document. The test decides when that write
  * fails.
  */
-async function stopInTheMidst() {
+async function stopHalfway() {
   const first = deferred();
   const held = deferred();
   const released = deferred();
@@ -80,7 +80,7 @@ async function stopInTheMidst() {
 }
 
 test("a run writes a last checkpoint when it is asked to stop", async () => {
-  const { far, node, release } = await stopInTheMidst();
+  const { far, node, release } = await stopHalfway();
   release();
   await node.event("replication.ended", ({ state }) => state === "pending");
   expect((await far.ask("GET /b")).json.doc_count).toBe(1);
@@ -88,7 +88,7 @@ test("a run writes a last checkpoint when it is asked to stop", async () => {
 });
 
 test("a run that lost its job writes no checkpoint, even after copying documents", async () => {
-  const { far, node, jobId, release } = await stopInTheMidst();
+  const { far, node, jobId, release } = await stopHalfway();
   const name = { type: REPLICATION_JOB_TYPE, id: jobId };
   await node.kv.transact((tx) => node.jobs.remove(tx, name));
   release();

@@ -59,15 +59,15 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
     stopping.abort(new Error("The test is over"));
     void node.stop();
   });
-  let isThere = false;
+  let exists = false;
   const document = { source: "http://far/db", target: "here", retries_per_request: 0, owner: null };
   const adding = (async () => {
     await node.createDatabase("_replicator");
     await node.createDatabase("here");
     await node.put("_replicator", "job", JSON.stringify(document));
-    isThere = true;
+    exists = true;
   })();
-  await time.run(60_000, () => isThere);
+  await time.run(60_000, () => exists);
   await adding;
   node.start();
   const crashCount = () => node.events.filter(({ name }) => name === "replication.crashed").length;

@@ -481,10 +481,10 @@ test("asks a server that counts its changes for the count", async () => {
 
 test("reports why a missing database was not created", async () => {
   const why = { error: "illegal_database_name", reason: "Name: 'B'." };
-  let isThere = false;
+  let exists = false;
   const endpoint = open(({ method }) => {
     if (method === "PUT") return { status: 400, body: JSON.stringify(why) };
-    return isThere ? { status: 200, body: '{"update_seq":1}' } : { status: 404, body: "{}" };
+    return exists ? { status: 200, body: '{"update_seq":1}' } : { status: 404, body: "{}" };
   });
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
   await endpoint.create({}, signal);
@@ -493,7 +493,7 @@ test("reports why a missing database was not created", async () => {
     reason: "400 from http://host/db/ illegal_database_name: Name: 'B'.",
     answer: { status: 400, ...why },
   });
-  isThere = true;
+  exists = true;
   expect(await endpoint.info(signal)).toMatchObject({ updateSequence: 1 });
 });
 

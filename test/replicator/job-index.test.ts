@@ -113,15 +113,15 @@ describe("the index of jobs", () => {
   test("follows the failure list of a replication", async () => {
     const history = new History(node);
     const happen = (event: string) => history.apply({ event, job: 0, failure: "other" });
-    const hasLeftBehind = async () => {
+    const hasFailures = async () => {
       const page = await node.kv.read((tx) => node.jobs.list(tx, REPLICATION_JOB_TYPE, ONE));
       const id = page.entries[0]?.id ?? "";
       return (await node.kv.read((tx) => node.index.statuses.get(tx, id)))?.hasLeftBehind;
     };
     for (const event of ["add", "accept", "begin", "leave-behind"]) await happen(event);
-    expect(await hasLeftBehind()).toBe(true);
+    expect(await hasFailures()).toBe(true);
     await happen("arrive");
-    expect(await hasLeftBehind()).toBe(false);
+    expect(await hasFailures()).toBe(false);
   });
 
   test("is repaired after a node without the index has changed jobs", async () => {

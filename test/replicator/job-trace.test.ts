@@ -52,6 +52,6 @@ test("the failure of a document's job names the document, and the server without
   expect(described().get("replication.crashed")).toEqual(job);
   await node.replicator.commands.pause(String(jobId), { userName: null });
   expect(described().get("replication.controlled")).toEqual(job);
-  const told = node.events.filter(({ name }) => name.startsWith("replication."));
-  expect(JSON.stringify(told)).not.toContain("geheim");
+  const reported = node.events.filter(({ name }) => name.startsWith("replication."));
+  expect(JSON.stringify(reported)).not.toContain("geheim");
 });

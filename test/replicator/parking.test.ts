@@ -212,15 +212,15 @@ function openServer(world: World) {
     await world.time.sleep(url.includes("longpoll") ? 5_000 : 10, signal);
     if (server.isAway) throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
     const { pathname } = new URL(url);
-    const isThere = pathname === "/a" || pathname === "/a/" || pathname.endsWith("_changes");
+    const exists = pathname === "/a" || pathname === "/a/" || pathname.endsWith("_changes");
     const info = { update_seq: "7-x", instance_start_time: "0" };
     const changes = { results: [], last_seq: "7-x", pending: 0 };
     const body = JSON.stringify(pathname.endsWith("_changes") ? changes : info);
     return {
-      status: isThere ? 200 : 404,
+      status: exists ? 200 : 404,
       headers: new Map(),
       body: (async function* () {
-        yield new TextEncoder().encode(isThere ? body : '{"error":"not_found"}');
+        yield new TextEncoder().encode(exists ? body : '{"error":"not_found"}');
       })(),
       discard: () => {},
     };

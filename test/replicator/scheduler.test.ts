@@ -143,7 +143,7 @@ test("max_churn bounds the jobs preempted in one cycle", async () => {
 });
 
 test("a one-shot job keeps its slot to its end, while a continuous one is preempted", async () => {
-  const startedBeside = async (first: object): Promise<number> => {
+  const startedTogether = async (first: object): Promise<number> => {
     const silent: Fetch = ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     const config = { intervalSec: 60, runSecMin: 60, jobsMax: 1, stallTimeoutSec: 100_000 };
@@ -163,8 +163,8 @@ test("a one-shot job keeps its slot to its end, while a continuous one is preemp
     await node.stop();
     return started();
   };
-  expect(await startedBeside({ continuous: true })).toBeGreaterThan(1);
-  expect(await startedBeside({})).toBeLessThanOrEqual(1);
+  expect(await startedTogether({ continuous: true })).toBeGreaterThan(1);
+  expect(await startedTogether({})).toBeLessThanOrEqual(1);
 });
 
 test("jobs of documents share the slots per database rather than individually", async () => {

@@ -33,7 +33,7 @@ function alwaysTheSame(system: Runtime): Runtime {
 }
 
 /** Bytes that a job with this many `doc_ids` writes at its start, and with each heartbeat. */
-async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife: number }> {
+async function bytesOf(idCount: number): Promise<{ beginning: number; heartbeatBytes: number }> {
   const storage = new MemoryStorage();
   const node = await open(storage, alwaysTheSame);
   const { runtime } = node;
@@ -54,13 +54,13 @@ async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife
     return written.byteCount - before;
   };
   const beginning = await count(() => job.begin("0".repeat(32)));
-  return { beginning, signOfLife: await count(() => job.update()) };
+  return { beginning, heartbeatBytes: await count(() => job.update()) };
 }
 
 test("a heartbeat is as small with 5,000 document ids as with one", async () => {
   const one = await bytesOf(1);
-  expect(one.signOfLife).toBeGreaterThan(0);
-  expect(one.signOfLife).toBeLessThan(1500);
+  expect(one.heartbeatBytes).toBeGreaterThan(0);
+  expect(one.heartbeatBytes).toBeLessThan(1500);
   expect(await bytesOf(5000)).toEqual(one);
 });
 

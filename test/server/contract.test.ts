@@ -31,14 +31,14 @@ beforeAll(async () => {
   const source = `http://${host}/x`;
   const away = { source, target: "films", continuous: true, retries_per_request: 0 };
   await node.call("PUT", "/_replicator/away", away);
-  for (const [job, isThere] of [
+  for (const [job, exists] of [
     ["strict", ({ left_behind: count }: Job) => count === 1],
     ["away", ({ failing }: Job) => failing],
   ] as const) {
     const path = `/_tandem/jobs/_replicator%2F${job}`;
     await node.onceAnswered(
       async () => (await node.call("GET", path)).body as Job,
-      (answer) => isThere(answer),
+      (answer) => exists(answer),
     );
   }
   await node.call("POST", "/_tandem/jobs/_replicator%2Faway/_pause", {});

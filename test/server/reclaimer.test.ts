@@ -96,7 +96,7 @@ async function write(name: string): Promise<void> {
   }
 }
 
-const isThere = (name: string): Promise<boolean> =>
+const exists = (name: string): Promise<boolean> =>
   node.kv.read(async (tx) => {
     const database = await databases.open(tx, name);
     const found = await database.readRevision(tx, "a", first.get(name) as string, {
@@ -112,14 +112,14 @@ test("compacting a database removes its rows immediately, and those of others st
   reclaimer.start("films");
   expect(reclaimer.isRunning("films")).toBe(true);
   expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });
-  expect([await isThere("films"), await isThere("books")]).toEqual([false, true]);
+  expect([await exists("films"), await exists("books")]).toEqual([false, true]);
 });
 
 test("all rows are removed after their retention time", async () => {
   await pass(KEEP_MS / 2);
-  expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
+  expect([await exists("films"), await exists("books")]).toEqual([true, true]);
   await pass(KEEP_MS);
-  expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+  expect([await exists("films"), await exists("books")]).toEqual([false, false]);
 });
 
 test("skips a database with nothing to reclaim", async () => {
@@ -148,9 +148,9 @@ test("a starting node scans nothing at first, whatever is due", async () => {
   const asleep = new Promise<void>((resolve) => (onceAsleep = resolve));
   const starting = new Reclaimer(parts).run(stopping.signal);
   await asleep;
-  expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
+  expect([await exists("films"), await exists("books")]).toEqual([true, true]);
   await pass(0);
-  expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+  expect([await exists("films"), await exists("books")]).toEqual([false, false]);
   stopping.abort(new Error("The test is over"));
   await starting;
 });

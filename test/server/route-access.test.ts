@@ -417,7 +417,7 @@ const NO_BATCH = {
 const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE,CONNECT";
 
 /** `GET /films`: one line for each route, whatever defines it. */
-function routesThereAre(): string[] {
+function existingRoutes(): string[] {
   const lines = apiRoutes(world.parts, NO_BATCH).map(({ methods, path }) => {
     const named = methods.filter((method) => method !== "HEAD").join(",");
     return `${named === ANY ? "ANY" : named} ${path}`;
@@ -427,7 +427,7 @@ function routesThereAre(): string[] {
 
 test("the table contains every route once", () => {
   const listed = TABLE.flatMap(([, lines]) => lines);
-  expect(listed.toSorted()).toEqual(routesThereAre().toSorted());
+  expect(listed.toSorted()).toEqual(existingRoutes().toSorted());
 });
 
 describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, outcomes] as const)))(
@@ -464,7 +464,7 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
  */
 describe("deferred work has the rights of its author", () => {
   type Allowed = Readonly<Record<"nobody" | keyof typeof PEOPLE, boolean>>;
-  const NOBODY: Allowed = {
+  const ANONYMOUS: Allowed = {
     nobody: false,
     stranger: false,
     monitor: false,
@@ -473,7 +473,7 @@ describe("deferred work has the rights of its author", () => {
     chief: false,
     admin: false,
   };
-  const ADMIN_ALONE: Allowed = { ...NOBODY, admin: true };
+  const ADMIN_ALONE: Allowed = { ...ANONYMOUS, admin: true };
   const ADMIN = basic(PEOPLE.admin);
   const SECRET = { url: "http://far.example/a", headers: { "x-key": "env:CREDENTIAL_A" } };
   const GUESS = "http://jan:guess@far.example/a";
@@ -500,7 +500,7 @@ describe("deferred work has the rights of its author", () => {
       },
     ],
     "a leaf that wins, with a secret of the server": [
-      NOBODY,
+      ANONYMOUS,
       async (headers, owner) => {
         const leaf = (letter: string, source: unknown) => {
           const ids = [letter.repeat(32), "0".repeat(32)];

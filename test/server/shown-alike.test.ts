@@ -28,7 +28,14 @@ const STEP_MS = 1_300;
 const FROM_THE_BEGINNING = "0".repeat(24);
 const STATES = ["pending", "running", "crashing", "completed", "failed"] as const;
 /** The members of a row that stay the same between two events of the job. */
-const TOLD = ["state", "failing", "failing_since", "paused", "stalled", "left_behind"] as const;
+const STABLE_MEMBERS = [
+  "state",
+  "failing",
+  "failing_since",
+  "paused",
+  "stalled",
+  "left_behind",
+] as const;
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the server
 type Row = any;
@@ -119,7 +126,9 @@ async function openWorld() {
 async function compare({ api, follower }: World): Promise<void> {
   const rows = await compareNow(api);
   await follower.catchUp();
-  expect(follower.told).toEqual(new Map(rows.map((row: Row) => [nameOf(row), toldOf(row)])));
+  expect(follower.reported).toEqual(
+    new Map(rows.map((row: Row) => [nameOf(row), stableMembersOf(row)])),
+  );
 }
 
 /** All except what a client of the events cannot know: no event reports an acceptance. */
@@ -273,7 +282,7 @@ async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
 
 /** A client that has followed from the beginning: it knows the last event of each job. */
 class Follower {
-  readonly told = new Map<string, Row>();
+  readonly reported = new Map<string, Row>();
   readonly #api: OpenApi;
   /** Names of jobs by their ids in events. */
   readonly #names = new Map<string, string>();
@@ -291,7 +300,7 @@ class Follower {
       if (formerId !== undefined) this.#forget(formerId);
       if (job !== null) {
         this.#names.set(data.id, nameOf(job));
-        this.told.set(nameOf(job), toldOf(job));
+        this.reported.set(nameOf(job), stableMembersOf(job));
       } else if (changes.includes("removed")) {
         this.#forget(data.id);
       }
@@ -299,7 +308,7 @@ class Follower {
   }
 
   #forget(id: string): void {
-    this.told.delete(this.#names.get(id) ?? id);
+    this.reported.delete(this.#names.get(id) ?? id);
   }
 }
 
@@ -307,8 +316,8 @@ function byId(rows: readonly Row[]): ReadonlyMap<string, Row> {
   return new Map(rows.map((row) => [nameOf(row), row]));
 }
 
-function toldOf(row: Row): Row {
-  return Object.fromEntries(TOLD.map((member) => [member, row[member]]));
+function stableMembersOf(row: Row): Row {
+  return Object.fromEntries(STABLE_MEMBERS.map((member) => [member, row[member]]));
 }
 
 /** The document of a job, or its id. */

@@ -87,8 +87,8 @@ const replicate = (as: Headers, source: string, more: object = {}) =>
 /** The status of a replication document's job after a run of it has ended. */
 async function jobOfDocument(id: string, at = server) {
   while (!ended.delete(id)) {
-    await new Promise<void>((told) => {
-      tell = told;
+    await new Promise<void>((reported) => {
+      tell = reported;
     });
   }
   const as = at === server ? ROOT : {};

@@ -144,19 +144,19 @@ describe("a purge", () => {
   });
 
   test("is reported to hooks as a deletion of purged documents, and as a write of remaining ones", async () => {
-    const told: Pick<Document, "id" | "revision" | "deleted">[] = [];
+    const reported: Pick<Document, "id" | "revision" | "deleted">[] = [];
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterWrite: async (_tx, _database, { id, revision, deleted }) => {
-        told.push({ id, revision, deleted });
+        reported.push({ id, revision, deleted });
       },
     };
     const store = await openStore({ hooks: [hook] });
     await store.edit(replicated("a", ["2-x", "1-r"]), replicated("a", ["2-y", "1-r"]));
-    told.length = 0;
+    reported.length = 0;
     await purge(store, "a", "2-y");
     await purge(store, "a", "2-x");
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { id: "a", revision: "2-x", deleted: false },
       { id: "a", revision: "2-x", deleted: true },
     ]);

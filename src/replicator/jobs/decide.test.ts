@@ -246,8 +246,8 @@ test.each([
   [false, true, NOW_SEC],
   [true, false, NEVER_SEC],
   [true, true, NEVER_SEC],
-])("due at 5000, paused %s, decided again %s: %d", (isPaused, isDecidedAnew, dueAtSec) => {
-  expect(decideDue(5000, { isPaused, isDecidedAnew }, NOW_SEC)).toBe(dueAtSec);
+])("due at 5000, paused %s, decided again %s: %d", (isPaused, isDecidedAgain, dueAtSec) => {
+  expect(decideDue(5000, { isPaused, isDecidedAnew: isDecidedAgain }, NOW_SEC)).toBe(dueAtSec);
 });
 
 describe.each(JOB_PHASES)("a job that is %s", (phase) => {

@@ -277,14 +277,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     ] as const) {
       const read: unknown[] = [];
       const request = { id: "a", revision, ancestors: [] };
-      const isThere = await endpoint.readRevision(
+      const exists = await endpoint.readRevision(
         request,
         async ({ text }) => {
           read.push(JSON.parse(text));
         },
         FOREVER,
       );
-      expect(isThere).toBe(true);
+      expect(exists).toBe(true);
       expect(read).toMatchObject([{ _id: "a", _rev: revision, ...more, _revisions: { start: 2 } }]);
     }
     const bulk = await endpoint.readRevisions(
@@ -297,8 +297,8 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
   test("an unknown revision is missing", async () => {
     const endpoint = await created();
     const request = { id: "a", revision: "1-a", ancestors: [] };
-    const isThere = await endpoint.readRevision(request, async () => {}, FOREVER);
-    expect(isThere).toBe(false);
+    const exists = await endpoint.readRevision(request, async () => {}, FOREVER);
+    expect(exists).toBe(false);
   });
 
   test("documents are copied between endpoints with inlined attachments, unless one is compressed", async () => {

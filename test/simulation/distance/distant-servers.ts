@@ -81,8 +81,8 @@ export class DistantServers {
     const kind = name.startsWith("film-") ? (request.method === "GET" ? "read" : "write") : name;
     this.requestCounts.set(kind, (this.requestCounts.get(kind) ?? 0) + 1);
     const end = isCounted(kind) ? this.#begin(kind) : () => {};
-    if (kind === "read") return this.#readAlone(host, name, request, end);
-    if (kind === "write") return this.#writeAlone(host, name, request).finally(end);
+    if (kind === "read") return this.#readIndividually(host, name, request, end);
+    if (kind === "write") return this.#writeIndividually(host, name, request).finally(end);
     const body = await textOf(request);
     await this.#time.sleep(roundTripMs / 2, request.signal);
     await this.#work(host, REQUEST_MS + body.length * BYTE_MS, request.signal);
@@ -112,7 +112,7 @@ export class DistantServers {
    * A document with its attachment as multipart. It begins when the source has found it, and
    * streams at the processor's pace.
    */
-  async #readAlone(
+  async #readIndividually(
     host: string,
     name: string,
     { signal }: FetchRequest,
@@ -149,7 +149,11 @@ export class DistantServers {
     };
   }
 
-  async #writeAlone(host: string, name: string, request: FetchRequest): Promise<FetchResponse> {
+  async #writeIndividually(
+    host: string,
+    name: string,
+    request: FetchRequest,
+  ): Promise<FetchResponse> {
     const wayMs = this.#options.roundTripMs / 2;
     const { signal, body } = request;
     if (typeof body !== "object" || body instanceof Uint8Array) throw new Error("No multipart");

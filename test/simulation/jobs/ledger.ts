@@ -23,7 +23,7 @@ const LEDGER = Subspace.fromTuple(["ledger"]);
 const SHOWN_LENGTH = 300;
 
 /** One operation on a job. */
-export type Deed =
+export type Operation =
   | { readonly kind: "add"; readonly data: string; readonly dueAtSec: number }
   | { readonly kind: "resubmit"; readonly data?: string | undefined; readonly dueAtSec: number }
   | { readonly kind: "accept"; readonly lock: string; readonly node: string; readonly atMs: number }
@@ -42,7 +42,7 @@ export type Deed =
 
 export interface Entry {
   readonly id: string;
-  readonly deed: Deed;
+  readonly operation: Operation;
 }
 
 /** Makes a queue record the operations of this node. */
@@ -55,7 +55,7 @@ export function recordJobs(
   const keys = new JobKeys(subspace);
   const { add, resubmit, accept, update, finish, remove, requeueSilent, requeueHeldBy } =
     bound(jobs);
-  const requeued = (): Deed => {
+  const requeued = (): Operation => {
     const struckAtMs = Object.fromEntries(nodes.map(({ name, struckAtMs: at }) => [name, at]));
     const nowSec = Math.floor(node.runtime.clock.nowMs() / 1000);
     return { kind: "requeue", struckAtMs, nowSec };
@@ -68,9 +68,9 @@ export function recordJobs(
     },
     async resubmit(...args: Parameters<Jobs["resubmit"]>) {
       const [tx, job, dueAtSec, data] = args;
-      const isThere = await resubmit(...args);
-      if (isThere) enter(tx, job, { kind: "resubmit", data: data && textOf(data), dueAtSec });
-      return isThere;
+      const exists = await resubmit(...args);
+      if (exists) enter(tx, job, { kind: "resubmit", data: data && textOf(data), dueAtSec });
+      return exists;
     },
     async accept(...args: Parameters<Jobs["accept"]>) {
       const acceptance = await accept(...args);
@@ -90,9 +90,9 @@ export function recordJobs(
       enter(tx, held, { kind: "finish", lock: held.lock, data: data && textOf(data) });
     },
     async remove(tx: Transaction, job: JobName) {
-      const wasThere = await remove(tx, job);
-      if (wasThere) enter(tx, job, { kind: "remove" });
-      return wasThere;
+      const existed = await remove(tx, job);
+      if (existed) enter(tx, job, { kind: "remove" });
+      return existed;
     },
     async requeueSilent(...args: Parameters<Jobs["requeueSilent"]>) {
       const [tx, type, until, limit] = args;
@@ -129,9 +129,9 @@ function bound(jobs: Jobs) {
   };
 }
 
-function enter(tx: Transaction, { id }: JobName, deed: Deed): void {
+function enter(tx: Transaction, { id }: JobName, operation: Operation): void {
   const stamp = Versionstamp.incomplete(tx.nextUserVersion());
-  const value = packTuple([JSON.stringify(deed)]);
+  const value = packTuple([JSON.stringify(operation)]);
   tx.setVersionstampedKey(LEDGER.packVersionstamped([id, stamp]), value);
 }
 
@@ -140,8 +140,8 @@ export async function readLedger(tx: ReadTransaction): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const { key, value } of tx.getRange(LEDGER.range())) {
     const [id] = LEDGER.unpack(key);
-    const [deed] = unpackTuple(value);
-    entries.push({ id: id as string, deed: JSON.parse(deed as string) });
+    const [operation] = unpackTuple(value);
+    entries.push({ id: id as string, operation: JSON.parse(operation as string) });
   }
   return entries;
 }

@@ -5,7 +5,7 @@
  */
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
-import { type Deed, type Entry, readLedger, textOf } from "./ledger.ts";
+import { type Entry, type Operation, readLedger, textOf } from "./ledger.ts";
 
 interface Holding {
   readonly lock: string;
@@ -67,42 +67,50 @@ class Replay {
     this.#calmMs = calmMs;
   }
 
-  apply({ id, deed }: Entry): void {
+  apply({ id, operation }: Entry): void {
     const job = this.jobs.get(id);
-    if (deed.kind === "remove") {
+    if (operation.kind === "remove") {
       this.jobs.delete(id);
       return;
     }
-    if (deed.kind === "add") {
-      const { data, dueAtSec } = deed;
+    if (operation.kind === "add") {
+      const { data, dueAtSec } = operation;
       this.jobs.set(id, requested(job, data, dueAtSec));
       return;
     }
-    if (job === undefined) this.problems.push(`${deed.kind} of ${id}, which is not there`);
-    else this.jobs.set(id, this.#after(id, job, deed));
+    if (job === undefined) this.problems.push(`${operation.kind} of ${id}, which does not exist`);
+    else this.jobs.set(id, this.#after(id, job, operation));
   }
 
-  #after(id: string, job: ModelJob, deed: Exclude<Deed, { kind: "add" | "remove" }>): ModelJob {
-    switch (deed.kind) {
+  #after(
+    id: string,
+    job: ModelJob,
+    operation: Exclude<Operation, { kind: "add" | "remove" }>,
+  ): ModelJob {
+    switch (operation.kind) {
       case "resubmit":
-        return requested(job, deed.data, deed.dueAtSec);
+        return requested(job, operation.data, operation.dueAtSec);
       case "accept":
-        return this.#accepted(id, job, deed);
+        return this.#accepted(id, job, operation);
       case "requeue":
-        this.#checkLoss(id, job, deed.struckAtMs);
-        return requeued({ ...job, dueAtSec: dueAfterLoss(job, deed.nowSec) });
+        this.#checkLoss(id, job, operation.struckAtMs);
+        return requeued({ ...job, dueAtSec: dueAfterLoss(job, operation.nowSec) });
       default:
-        if (job.holding?.lock !== deed.lock) {
-          this.problems.push(`${deed.kind} of ${id} by a former holder, ${deed.lock}`);
+        if (job.holding?.lock !== operation.lock) {
+          this.problems.push(`${operation.kind} of ${id} by a former holder, ${operation.lock}`);
         }
     }
-    const data = deed.data ?? job.data;
-    if (deed.kind === "update") return { ...job, data };
+    const data = operation.data ?? job.data;
+    if (operation.kind === "update") return { ...job, data };
     if (job.isResubmitted) return requeued({ ...job, data });
     return { state: "finished", data, dueAtSec: job.dueAtSec };
   }
 
-  #accepted(id: string, job: ModelJob, { lock, node, atMs }: Deed & { kind: "accept" }): ModelJob {
+  #accepted(
+    id: string,
+    job: ModelJob,
+    { lock, node, atMs }: Operation & { kind: "accept" },
+  ): ModelJob {
     if (this.#locks.has(lock)) this.problems.push(`lock ${lock} was given twice`);
     this.#locks.add(lock);
     if (job.state !== "pending") this.problems.push(`${node} accepts ${id}, which is ${job.state}`);

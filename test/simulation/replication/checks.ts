@@ -11,7 +11,7 @@ import type { Jobs } from "../../../src/jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../src/kv/index.ts";
 import { type FailureLists, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
-import { openIfThere } from "./scene.ts";
+import { openIfExists } from "./scene.ts";
 import type { Pair } from "./topology.ts";
 
 /** A replication, and the id of its checkpoints. */
@@ -39,8 +39,8 @@ export async function checkCheckpoints(
 ): Promise<string[]> {
   const problems: string[] = [];
   for (const link of links) {
-    const source = await openIfThere(tx, databases, link.source);
-    const target = await openIfThere(tx, databases, link.target);
+    const source = await openIfExists(tx, databases, link.source);
+    const target = await openIfExists(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
     const listed = await readListed(tx, failureLists, link.baseId);
     // A checkpoint counts if both sides have it: one side alone may refer to a deleted database.

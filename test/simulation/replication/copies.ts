@@ -26,11 +26,11 @@ export const TWIN = "twin";
  * `accept`: the start of a run that may be too short to be recorded otherwise. Of two with the same
  * replication, one ends without copying.
  */
-type Deed = "accept" | "hold" | "copy";
+type Operation = "accept" | "hold" | "copy";
 
-function note(tx: Transaction, database: string, node: SimulatedNode, deed: Deed): void {
+function note(tx: Transaction, database: string, node: SimulatedNode, operation: Operation): void {
   const stamp = Versionstamp.incomplete(tx.nextUserVersion());
-  const value = packTuple([deed, node.name, node.strikeCount]);
+  const value = packTuple([operation, node.name, node.strikeCount]);
   tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
 }
 
@@ -84,10 +84,10 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const strikesWhenHeld = new Map<string, number>();
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
-    const [deed, node, strikeCount] = unpackTuple(value) as [Deed, string, number];
+    const [operation, node, strikeCount] = unpackTuple(value) as [Operation, string, number];
     // Later copies may belong to this run.
-    if (deed === "accept") strikesWhenHeld.delete(`${database} ${node}`);
-    else if (deed === "hold") {
+    if (operation === "accept") strikesWhenHeld.delete(`${database} ${node}`);
+    else if (operation === "hold") {
       holders.set(database, node);
       strikesWhenHeld.set(`${database} ${node}`, strikeCount);
     } else if (

@@ -11,7 +11,7 @@ import type { ReplicationFailure } from "../../../src/replicator/jobs/failing.ts
 import type { ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
-import { openIfThere } from "./scene.ts";
+import { openIfExists } from "./scene.ts";
 
 /** Compares every job with its history. `crashCounts`: announced failed runs per job. */
 export async function checkHistories(
@@ -68,7 +68,7 @@ export async function checkDocumentStates(
     const { id, state } = job;
     const { document, state: ended } = decodeJob(job);
     if (document === undefined) continue;
-    const database = await openIfThere(tx, databases, document.database);
+    const database = await openIfExists(tx, databases, document.database);
     const found = database && (await database.read(tx, document.id));
     if (found === undefined || found.deleted || database?.uuid !== document.databaseUuid) {
       problems.push(`${id} is there, and its document is not`);

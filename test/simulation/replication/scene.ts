@@ -28,7 +28,7 @@ export function baseIdOf({ client }: Scene, body: Readonly<Record<string, unknow
   return replicationId(client.node.ids, parseReplication(body), undefined).baseId;
 }
 
-export async function openIfThere(
+export async function openIfExists(
   tx: ReadTransaction,
   databases: DatabaseRegistry,
   name: string,

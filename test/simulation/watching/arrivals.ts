@@ -1,7 +1,7 @@
 /** Documents that have to arrive, where and by when. */
 import type { Database, DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
-import { openIfThere } from "../replication/scene.ts";
+import { openIfExists } from "../replication/scene.ts";
 import type { Pair } from "../replication/topology.ts";
 
 /** Maximum delay of documents, in milliseconds. */
@@ -61,7 +61,7 @@ export class Arrivals {
   /** All documents have to arrive again. */
   targetRemoved(target: string, nowMs: number): void {
     const others = this.#expected.filter((expected) => expected.target !== target);
-    const anew = this.#pairs
+    const again = this.#pairs
       .filter((pair) => pair.target === target)
       .flatMap((pair) =>
         [...(this.#documents.get(pair.source) ?? [])].map((id) => ({
@@ -70,15 +70,15 @@ export class Arrivals {
           sinceMs: nowMs,
         })),
       );
-    this.#expected = [...others, ...anew];
+    this.#expected = [...others, ...again];
   }
 
   /** Checks which documents have arrived, and records overdue ones. */
-  async look(tx: ReadTransaction, databases: DatabaseRegistry, nowMs: number): Promise<void> {
+  async check(tx: ReadTransaction, databases: DatabaseRegistry, nowMs: number): Promise<void> {
     const left: Expected[] = [];
     const targets = new Set(this.#expected.map(({ target }) => target));
     const opened = new Map<string, Database | undefined>();
-    for (const name of targets) opened.set(name, await openIfThere(tx, databases, name));
+    for (const name of targets) opened.set(name, await openIfExists(tx, databases, name));
     for (const expected of this.#expected) {
       const { target, id, sinceMs } = expected;
       const database = opened.get(target);

@@ -240,7 +240,7 @@ class WatchingCluster {
   #look(): Promise<void> {
     const { kv, databases } = this.#observer;
     const { nowMs } = this.#world.time;
-    return this.#world.until(kv.read((tx) => this.#arrivals.look(tx, databases, nowMs)));
+    return this.#world.until(kv.read((tx) => this.#arrivals.check(tx, databases, nowMs)));
   }
 
   /** Writes documents at random times, and re-creates databases. */

@@ -16,7 +16,7 @@ import {
   isPast,
 } from "../checks.ts";
 import { TWIN } from "../copies.ts";
-import { baseIdOf, JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
+import { baseIdOf, JOBS_DATABASE, openIfExists, type Scene } from "../scene.ts";
 
 export class Convergence implements Workload {
   readonly #scene: Scene;
@@ -67,8 +67,8 @@ export class Convergence implements Workload {
     const { observer, topology, removed } = this.#scene;
     const lacking: string[] = [];
     for (const { source, target, selects } of topology.links) {
-      const from = await openIfThere(tx, observer.databases, source);
-      const to = await openIfThere(tx, observer.databases, target);
+      const from = await openIfExists(tx, observer.databases, source);
+      const to = await openIfExists(tx, observer.databases, target);
       if (from === undefined || to === undefined) return [`${source} or ${target}`];
       const wanted = await contentOf(tx, from, selects);
       const found = await contentOf(tx, to, selects);

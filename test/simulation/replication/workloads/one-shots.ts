@@ -12,7 +12,7 @@ import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { contentOf, isPast } from "../checks.ts";
 import { jobOptions } from "../knobs.ts";
-import { baseIdOf, JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
+import { baseIdOf, JOBS_DATABASE, openIfExists, type Scene } from "../scene.ts";
 import { place } from "../topology.ts";
 import { targetOf } from "./convergence.ts";
 
@@ -119,21 +119,21 @@ export class OneShots implements Workload {
       const { asked, hasCompleted, target } = oneShot;
       oneShot.hasCompleted = false;
       if (!hasCompleted || asked === undefined) continue;
-      for (const revision of await this.#leftBehind(tx, oneShot, asked)) {
+      for (const revision of await this.#failures(tx, oneShot, asked)) {
         problems.push(`${target} was completed without ${revision}`);
       }
     }
     return problems;
   }
 
-  async #leftBehind(
+  async #failures(
     tx: ReadTransaction,
     { source, target, baseId }: OneShot,
     asked: NonNullable<OneShot["asked"]>,
   ): Promise<readonly string[]> {
     const { databases, failureLists } = this.#scene.observer;
-    const from = await openIfThere(tx, databases, source);
-    const to = await openIfThere(tx, databases, target);
+    const from = await openIfExists(tx, databases, source);
+    const to = await openIfExists(tx, databases, target);
     if (this.#scene.removed.has(source) || from === undefined || to === undefined) return [];
     const { entries } = await failureLists.page(tx, baseId, { limit: 1000 });
     const listed = new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
@@ -153,7 +153,7 @@ export class OneShots implements Workload {
     const { observer } = this.#scene;
     await observer.kv.read(async (tx) => {
       if (await this.#isActive(tx, oneShot)) return;
-      const source = await openIfThere(tx, observer.databases, oneShot.source);
+      const source = await openIfExists(tx, observer.databases, oneShot.source);
       if (source === undefined) delete oneShot.asked;
       else {
         const content = new Set((await contentOf(tx, source, () => true)).keys());
@@ -196,8 +196,8 @@ export class OneShots implements Workload {
 
   async #lacks(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
     const { databases } = this.#scene.observer;
-    const from = await openIfThere(tx, databases, source);
-    const to = await openIfThere(tx, databases, target);
+    const from = await openIfExists(tx, databases, source);
+    const to = await openIfExists(tx, databases, target);
     if (from === undefined) return false;
     if (to === undefined) return true;
     const found = await contentOf(tx, to, () => true);
