@@ -79,7 +79,7 @@ describe("_all_docs", () => {
     lists("?startkey=null", ["_design/x", "a", "b", "c", "d", "e"], 0),
     {
       ...lists("?startkey={}", [], 0),
-      differs: "CouchDB begins with the first id, though no id is behind an object",
+      differs: "CouchDB begins with the first id, though no id sorts after an object",
     },
     lists("?key=1", [], 0),
     lists("?key=null", [], 0),
@@ -206,7 +206,7 @@ describe("_all_docs", () => {
     },
     {
       name: "refuses a negative limit",
-      differs: "Ours names the parameter",
+      differs: "Tandem names the parameter",
       ask: "GET /films/_all_docs?limit=-1",
       ...refusal(400, "query_parse_error", "`limit` must be a non-negative integer, not -1"),
     },
@@ -228,7 +228,7 @@ describe("_all_docs", () => {
     })),
     {
       name: "refuses a key that is not JSON",
-      differs: "The error is that of a query",
+      differs: "Tandem reports the error of a query",
       ask: "GET /films/_all_docs?startkey=a",
       ...refusal(400, "query_parse_error", "invalid UTF-8 JSON"),
     },
@@ -274,7 +274,7 @@ describe("_all_docs", () => {
     },
     {
       name: "refuses a key that is too long",
-      onlyHere: "Its limits of a request line are others",
+      onlyHere: "It has other limits for a request line",
       ask: `GET /films/_all_docs?startkey="${"x".repeat(20_000)}"`,
       ...refusal(400, "bad_request", "A key in the request is too long"),
     },

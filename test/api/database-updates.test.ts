@@ -6,7 +6,7 @@ import { FILMS, refusal, type Scene, testRows } from "./rows.ts";
 const seq = expect.stringMatching(/^[0-9]+-/);
 const row = (db_name: string, type: string) => ({ db_name, type, seq });
 
-const shared = { onlyHere: "It has the databases of others, too" };
+const shared = { onlyHere: "It has databases of other users" };
 
 testRows(FILMS, [
   {
@@ -52,7 +52,7 @@ testRows(openNoted, [
     name: "a limit is a number",
     ask: "GET /_db_updates?limit=x",
     ...refusal(400, "query_parse_error", "limit must be an integer"),
-    differs: "CouchDB says invalid_integer without saying which",
+    differs: "CouchDB reports invalid_integer without the parameter",
   },
   {
     name: "requires the GET method",

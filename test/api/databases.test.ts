@@ -10,7 +10,7 @@ describe("databases", () => {
   testRows(FILMS, [
     {
       name: "is created",
-      onlyHere: "It is at another address",
+      onlyHere: "It has another address",
       ask: "PUT /b",
       status: 201,
       json: { ok: true },
@@ -33,7 +33,7 @@ describe("databases", () => {
     },
     {
       name: "an invalid name does not exist either",
-      onlyHere: "Its limits of a request line are others",
+      onlyHere: "It has other limits for a request line",
       ask: `GET /${"x".repeat(20_000)}`,
       ...refusal(404, "not_found", "Database does not exist."),
     },
@@ -48,7 +48,7 @@ describe("databases", () => {
     { name: "one is not removed instead of a document", ask: "DELETE /films?rev=1-a", status: 400 },
     {
       name: "a description has CouchDB's members",
-      differs: "A database that is empty takes no room here, and its sequence is 0",
+      differs: "An empty database uses no space here, and its sequence is 0",
       ask: "GET /films",
       status: 200,
       has: {

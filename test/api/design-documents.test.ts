@@ -161,7 +161,7 @@ describe("a design document is written", () => {
     good({ views: { a: { map: "function(doc){ require('views/lib/nope') }" } } }),
     {
       ...good({ views: { a: { map: "function named(doc){}" } } }),
-      differs: "CouchDB's QuickJS wants no name there, its SpiderMonkey does not mind",
+      differs: "CouchDB's QuickJS refuses a name there, its SpiderMonkey accepts it",
     },
     good({ views: { a: { map: "x" } }, language: "something else" }),
     good({ views: { a: { map: { fields: { x: "asc" } } } }, language: "query" }),

@@ -112,7 +112,7 @@ describe("reading a document", () => {
     },
     {
       name: "all leaves are returned with open_revs",
-      differs: "CouchDB has them in another order",
+      differs: "CouchDB returns them in another order",
       headers: { Accept: "application/json" },
       ask: "GET /films/b?open_revs=all",
       status: 200,
@@ -130,7 +130,7 @@ describe("reading a document", () => {
     },
     {
       name: "latest returns each leaf once",
-      differs: "CouchDB has them in another order",
+      differs: "CouchDB returns them in another order",
       headers: { Accept: "application/json" },
       ask: 'GET /films/b?open_revs=["1-r","2-y"]&latest=true',
       status: 200,
@@ -148,13 +148,13 @@ describe("reading a document", () => {
     },
     {
       name: "an invalid list of revisions is refused",
-      differs: "Ours names the parameter",
+      differs: "Tandem names the parameter",
       ask: "GET /films/b?open_revs=x",
       ...refusal(400, "bad_request", "open_revs must be valid JSON"),
     },
     {
       name: "a list of revisions that are not strings is refused",
-      differs: "Ours names the parameter",
+      differs: "Tandem names the parameter",
       ask: "GET /films/b?atts_since=[1]",
       ...refusal(400, "bad_request", "atts_since must be a JSON array of strings"),
     },
@@ -460,7 +460,7 @@ describe("writing a document", () => {
       },
       {
         name: "with a deletion flag that is not a boolean",
-        differs: "Ours says what would be right",
+        differs: "Tandem reports what is accepted",
         ask: "PUT /films/c",
         body: { _deleted: "yes" },
         ...refusal(400, "bad_request", "_deleted must be a boolean"),
@@ -536,14 +536,14 @@ describe("writing a document", () => {
       },
       {
         name: "when it is larger than the store accepts",
-        differs: "Ours names the document",
+        differs: "Tandem names the document",
         ask: "PUT /films/c",
         body: { text: "x".repeat(8 * 1024 * 1024) },
         ...refusal(413, "document_too_large", "c"),
       },
       {
         name: "when it is replicated without a revision",
-        differs: "Ours does not name a parameter that the sender may not have set",
+        differs: "Tandem does not name a parameter that the client may not have set",
         ask: "PUT /films/c?new_edits=false",
         body: {},
         ...refusal(400, "bad_request", "A document that is replicated needs _rev or _revisions"),

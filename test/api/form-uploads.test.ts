@@ -104,7 +104,7 @@ describe("a form", () => {
         headers: { Referer: "http://evil.example/" },
         status: 403,
         has: { error: "forbidden" },
-        differs: "Ours refuses every change that a foreign page requests, whatever its form",
+        differs: "Tandem refuses every change requested by a foreign page, in any form",
       },
       {
         name: "requires a form",
@@ -119,6 +119,6 @@ describe("a form", () => {
         ...refusal(400, "bad_request", "The Content-Type multipart/form-data has no boundary"),
       },
     ],
-    { onlyHere: "The page a form comes from has to be on the very host that is asked." },
+    { onlyHere: "A form has to come from a page of the same host." },
   );
 });

@@ -108,7 +108,7 @@ describe("bodies", () => {
       ask: "POST /films/_find",
       body: `{"selector":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
       ...refusal(400, "bad_request", "The JSON is nested too deeply"),
-      differs: "CouchDB takes its time over it",
+      differs: "CouchDB evaluates it slowly",
     },
     {
       name: "a request may not contain a member twice",

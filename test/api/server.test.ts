@@ -31,7 +31,7 @@ describe("the server", () => {
     { name: "is up", ask: "GET /_up", status: 200, json: { status: "ok", seeds: {} } },
     {
       name: "lists its databases",
-      onlyHere: "It has the databases of others, too",
+      onlyHere: "It has databases of other users",
       ask: "GET /_all_dbs",
       status: 200,
       json: ["films"],
@@ -113,7 +113,7 @@ describe("the server", () => {
     },
     {
       name: "describes all databases",
-      onlyHere: "It has the databases of others, too",
+      onlyHere: "It has databases of other users",
       ask: "GET /_dbs_info",
       status: 200,
       has: [{ key: "films", info: { db_name: "films", doc_count: 0 } }],
@@ -183,7 +183,7 @@ describe("the server", () => {
     },
     {
       name: "returns the request id of a client",
-      onlyHere: "CouchDB does, too, but recordings leave the header out",
+      onlyHere: "CouchDB does the same, but recordings omit the header",
       ask: "GET /",
       headers: { "X-Couch-Request-ID": "my-request_1" },
       status: 200,
@@ -223,13 +223,13 @@ describe("the server", () => {
     },
     {
       name: "refuses a negative limit",
-      differs: "Ours names the parameter",
+      differs: "Tandem names the parameter",
       ask: "GET /_all_dbs?limit=-1",
       ...refusal(400, "query_parse_error", "limit not in range of [0,infinity]"),
     },
     {
       name: "refuses a path that is not UTF-8",
-      differs: "CouchDB takes it for an id",
+      differs: "CouchDB treats it as an id",
       ask: "GET /films/%ff",
       ...refusal(400, "bad_request", "The path is not UTF-8 encoded"),
     },

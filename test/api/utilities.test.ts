@@ -11,7 +11,7 @@ describe("without a folder", () => {
   testRows(FILMS, [
     {
       name: "the address without a slash redirects to the folder",
-      onlyHere: "It is at another address",
+      onlyHere: "It has another address",
       ask: "GET /_utils",
       status: 301,
       answers: { Location: "http://127.0.0.1:5984/_utils/" },

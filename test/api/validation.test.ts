@@ -39,7 +39,7 @@ describe("validate_doc_update", () => {
     { name: "forbids", ask: "PUT /films/x", body: { f: "no" }, ...refusal(403, "forbidden", "no") },
     {
       name: "forbids with a reason that is not a string, which is converted",
-      differs: "A reason is a text",
+      differs: "A reason is a string",
       ask: "PUT /films/x",
       body: { f: { a: 1 } },
       ...refusal(403, "forbidden", '{"a":1}'),

@@ -85,19 +85,19 @@ export const EXPLAINED_FAULTS = [
     path: "src/kv/tuple.ts",
     text: "index = start; index < end; index++",
     replacement: "index = start; index <= end; index++",
-    reason: "a typed array ignores what is written past its end",
+    reason: "a typed array ignores writes past its end",
   },
   {
     path: "src/kv/tuple.ts",
     text: "while (end >= 0 &&",
     replacement: "while (end >= 1 &&",
-    reason: "a zero byte is never first, since the type of the item precedes it",
+    reason: "a zero byte is never first, because the type of the item precedes it",
   },
   {
     path: "src/kv/tuple.ts",
     text: "if (end < 0 ||",
     replacement: "if (end < 1 ||",
-    reason: "a zero byte is never first, since the type of the item precedes it",
+    reason: "a zero byte is never first, because the type of the item precedes it",
   },
   {
     path: "src/replicator/copying/copy-batch.ts",
@@ -109,7 +109,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/replicator/jobs/index-tail.ts",
     text: "if (foldedId <= this.#afterId) return;",
     replacement: "if (foldedId < this.#afterId) return;",
-    reason: "it filters the same events once more",
+    reason: "it filters the same events again",
   },
   {
     path: "src/host/system/garbage-collection.ts",
@@ -127,7 +127,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/replicator/companions/companions.ts",
     text: "        this.#running.delete(run);\n",
     replacement: "        ;\n",
-    reason: "only settled promises stay in the set, and waiting for these takes no time",
+    reason: "only settled promises stay in the set, and awaiting them takes no time",
   },
   {
     path: "src/host/lmdb/environment.ts",
@@ -152,7 +152,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/dashboard/app.tsx",
     text: '<main id="main" tabIndex={-1}>',
     replacement: '<main id="main" tabIndex={-2}>',
-    reason: "every negative number takes an element out of the order of the Tab key",
+    reason: "every negative number removes an element from the tab order",
   },
   {
     path: "src/api/documents/bulk-get.ts",
@@ -170,7 +170,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/indexes/indexes.ts",
     text: "if (this.#sets.size > CACHED_SETS_MAX) {",
     replacement: "if (false) {",
-    reason: "a cache without a limit only takes more memory",
+    reason: "a cache without a limit only uses more memory",
   },
   {
     path: "src/kv/key-value-store.ts",
