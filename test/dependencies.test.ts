@@ -29,8 +29,8 @@ test("detects another licence, a missing checksum, and an install script", () =>
   expect(dependencyFaults(odd)).toEqual([
     "a: licence GPL-3.0",
     "@scope/b: no checksum",
-    "@scope/b: runs a program when it is installed",
-    "node_modules/c: names the address that it came from",
+    "@scope/b: has an install script",
+    "node_modules/c: contains the registry address",
   ]);
 });
 

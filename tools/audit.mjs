@@ -22,7 +22,7 @@ const { stdout } = spawnSync("npm", ["audit", "--omit=dev", "--json"], {
 try {
   const open = openAdvisories(JSON.parse(stdout), accepted);
   for (const advisory of open) process.stdout.write(`${advisory}\n`);
-  process.stdout.write(`${open.length} advisories that nobody has explained\n`);
+  process.stdout.write(`${open.length} unexplained advisories\n`);
   process.exitCode = open.length === 0 ? 0 : 1;
 } catch (error) {
   process.stderr.write(`npm audit: ${error.message}\n`);

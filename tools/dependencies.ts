@@ -42,13 +42,13 @@ export function dependencyFaults(packages: LockedPackages): readonly string[] {
         : [`${name}: licence ${license ?? "unknown"}`]),
       ...(integrity === undefined && !optional ? [`${name}: no checksum`] : []),
       ...(hasInstallScript === true && !INSTALL_SCRIPTS.has(name)
-        ? [`${name}: runs a program when it is installed`]
+        ? [`${name}: has an install script`]
         : []),
     ];
   });
   const addresses = Object.entries(packages)
     .filter(([, { resolved }]) => resolved !== undefined)
-    .map(([path]) => `${path}: names the address that it came from`);
+    .map(([path]) => `${path}: contains the registry address`);
   return [...faults, ...addresses];
 }
 

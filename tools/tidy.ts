@@ -82,9 +82,9 @@ const REPLICATION_RESOURCES = "api/replication/";
 const OUTER = new Set(["host", "server", "cli", "dashboard"]);
 
 const CORE_BANS: readonly (readonly [RegExp, string])[] = [
-  [/\bDate\.now\b/, "Date.now: take a Clock"],
-  [/\bnew Date\(\)/, "new Date(): take a Clock"],
-  [/\bMath\.random\b/, "Math.random: take a Random"],
+  [/\bDate\.now\b/, "Date.now: inject a Clock"],
+  [/\bnew Date\(\)/, "new Date(): inject a Clock"],
+  [/\bMath\.random\b/, "Math.random: inject a Random"],
 ];
 
 /** The only callers of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
@@ -94,17 +94,17 @@ const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
   [
     /\.(push|unshift)\(\.\.\.|Math\.(max|min)\((.*, )?\.\.\./,
-    "a spread of a list into a call overflows the stack: take append, largest or smallest of base",
+    "spreading a list into a call may overflow the stack: use append, largest or smallest of base",
   ],
 ];
 
 const BANS: readonly (readonly [RegExp, string])[] = [
   [/\bconsole\./, "console: announce an event, or write to a stream"],
-  [/\b(FIXME|XXX)\b/, "a mark that must not stay"],
+  [/\b(FIXME|XXX)\b/, "a leftover mark"],
   [/\bTODO\b(?! #\d+)/, "TODO without the number of an issue"],
-  [/\.only\(/, "a test that keeps the others from running"],
+  [/\.only\(/, "a test that disables the others"],
   [/\bexport default\b/, "a default export"],
-  [/\bexport \*/, "a nameless re-export"],
+  [/\bexport \*/, "a wildcard re-export"],
 ];
 
 /** A use in code, not in a comment or in quotes. */
@@ -127,7 +127,7 @@ export function checkSource(path: string, text: string): string[] {
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
     // The dashboard imports no other layer.
     if (coder !== undefined && layer !== "dashboard" && !URI_COMPONENTS.has(path)) {
-      report(`${coder} throws for outside text: use percentEncode or percentDecode of protocol`);
+      report(`${coder} throws for invalid text: use percentEncode or percentDecode of protocol`);
     }
     for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);
     if (JSON_PARSE.test(line) && JSON_PARSE_USES[path] === undefined) {
@@ -142,9 +142,9 @@ export function checkSource(path: string, text: string): string[] {
     if (target === undefined || target === layer || EDGES[target] === undefined) continue;
     if (!EDGES[layer]?.includes(target)) report(`${layer} may not import ${target}`);
     if (layer === "api" && target === "replicator" && !path.startsWith(REPLICATION_RESOURCES)) {
-      report("only what serves replications may import replicator");
+      report("only api/replication may import replicator");
     }
-    if (rest.join("/") !== "index.ts") report(`${target} is entered by its index.ts only`);
+    if (rest.join("/") !== "index.ts") report(`${target} may be imported only by its index.ts`);
   }
   return problems;
 }

@@ -169,7 +169,7 @@ test("checking many names in steps gives the same answer", async () => {
   }
 });
 
-test("names chosen to collide in a hash table are checked all the same", async () => {
+test("names chosen to collide in a hash table are still checked", async () => {
   // FNV-1a; the table uses the low bits.
   const hashOf = (text: string) => {
     let hash = 0x811c9dc5;

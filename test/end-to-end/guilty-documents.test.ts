@@ -458,8 +458,8 @@ const LOCKED = { status: 401, body: '{"error":"unauthorized","reason":"Who are y
 
 test.concurrent.each([
   ["a source that is deleted", "source", isRead, GONE, {}],
-  ["a source that lets nobody in any more", "source", isRead, LOCKED, ATTACHED],
-  ["a target that lets nobody in any more", "target", isWrite, LOCKED, ATTACHED],
+  ["a source that denies access", "source", isRead, LOCKED, ATTACHED],
+  ["a target that denies access", "target", isWrite, LOCKED, ATTACHED],
 ] as const)(
   "%s during a run crashes the job, which lists no document",
   async (name, side, isFirst, answer, more) => {

@@ -39,7 +39,7 @@ test("saturated groups with shares 50 : 100 : 200 run in that proportion", async
   expect(jainIndex(perShare)).toBeGreaterThan(0.99);
 });
 
-test("one job beside ten thousand of another group starts within one cycle", async () => {
+test("one job starts within one cycle despite ten thousand of another group", async () => {
   const cluster = await SlotCluster.open("newcomer");
   for (let batch = 0; batch < 10; batch++) {
     await cluster.add("big", 1000);
